@@ -43,6 +43,7 @@ class AgentSettings:
     health_ignored_xids: tuple[int, ...]
     extra_devices: tuple[str, ...]
     place_undecided: bool
+    collect_gpu_time: bool
     driver_volume_config: VolumeNames | None
     driver_library_path: str
     node_labels: Mapping[str, str]
@@ -111,6 +112,7 @@ def from_mapping(config: Mapping[str, Any], file: pathlib.Path) -> AgentSettings
         health_ignored_xids=tuple(config["health"]["ignored_xids"]),
         extra_devices=_extra_devices(config),
         place_undecided=config["place_undecided"],
+        collect_gpu_time=config["collect_gpu_time"],
         driver_volume_config=_volume_names(driver["volume_config"]),
         driver_library_path=driver["library_path"],
         node_labels=dict(config["node_labels"]),

@@ -108,9 +108,9 @@ struct vcuda_card_activity {
     /*
      * Layout 2. The agent's own account of the container's GPU time, beside the ledger's: at the
      * container's ceiling, the time that the agent has counted is paid for up to paid_until_ns
-     * (CLOCK_MONOTONIC), and debt_ns of it isn't paid for yet. 0 means "no debt known", and this
-     * agent publishes nothing else. The hook doesn't read them so far; to come are launches that
-     * wait for the later of this and the ledger's paid_until_ns, never for their sum.
+     * (CLOCK_MONOTONIC), and debt_ns of it isn't paid for yet. 0 means "no debt known". Launches
+     * wait for the later of this and the ledger's paid_until_ns, never for their sum; debt_ns is
+     * the agent's own, for its next start.
      */
     uint64_t paid_until_ns;
     uint64_t debt_ns;
@@ -193,10 +193,10 @@ struct vcuda_ledger_entry {
     uint64_t denied;       /* requests refused */
     uint64_t throttled_ns;
     /*
-     * Layout 2. An estimate of the GPU time that the process has launched and not yet settled. Its
-     * owner sets it to 0 when it takes the slot, and writes nothing else so far: to come are an
-     * owner that adds to it before each launch, and the one who takes a dead process's slot, who
-     * swaps it to 0 and then charges it. The agent reads it.
+     * Layout 2. The GPU time that launches under way may take beyond what is charged for them: 1 s
+     * for each of a length that isn't known. Its owner writes it before the launch, and again when
+     * that is measured. The process that takes a dead one's slot swaps it to 0 and then charges
+     * it, at most the time since the last launch.
      */
     uint64_t open_ns;
 };

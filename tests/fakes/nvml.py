@@ -43,6 +43,8 @@ class FakeNvml(Nvml):
         self.busy_ns: dict[int, int] = {}  # by PID, until the next query
         self.lag = 0.0  # of the counts of busy time, as a part of their span
         self.span_us = 1
+        self.behind_us = 0
+        self.ended: dict[str, set[int]] = {}  # PIDs by UUID: no more running, and still counted
         self.busy_percent: dict[int, int] = {}  # by PID
         self.silent: set[str] = set()
         self.opened = 1
@@ -135,6 +137,11 @@ class FakeNvml(Nvml):
         }
 
     def busy(self, uuid: str, *, since_us: int) -> Busy:
-        here = {each.pid for each in self.processes(uuid)}
+        here = {each.pid for each in self.processes(uuid)} | self.ended.get(uuid, set())
         asked = {pid: self.busy_ns.pop(pid) for pid in here & self.busy_ns.keys()}
-        return Busy(until_us=since_us + self.span_us, lag=self.lag, busy_ns=asked)
+        return Busy(
+            until_us=since_us + self.span_us,
+            lag=self.lag,
+            behind_us=self.behind_us,
+            busy_ns=asked,
+        )

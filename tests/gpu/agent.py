@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import pathlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 
@@ -37,10 +38,25 @@ class _Started(ProcessOwners):
             for name, container in self._host.containers.items()
             for pid in tuple(container.pids)
         }
-        return owners.get
+
+        def owner_of(pid: int) -> Owner | None:
+            while pid and pid not in owners:
+                pid = _parent(pid)
+            return owners.get(pid)
+
+        return owner_of
 
     def identity(self, pid: int) -> process.Identity | None:
         return process.identity(pid)
+
+
+def _parent(pid: int) -> int:
+    """Return a process's parent; 0: it has none, or has ended."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    return int(status.rpartition(")")[2].split()[1])
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -60,8 +76,14 @@ class Sampled:
 
 
 @contextlib.contextmanager
-def sampling(host: Host, nvml: Nvml) -> Iterator[Sampled]:
-    """Let the agent look at a host's containers; the last look is after what runs meanwhile."""
+def sampling(host: Host, nvml: Nvml, *, collects: bool = False) -> Iterator[Sampled]:
+    """Let the agent look at a host's containers; the last look is after what runs meanwhile.
+
+    Args:
+        host: has them.
+        nvml: the driver.
+        collects: whether it holds launches back by the driver's count.
+    """
     told: list[ObjectEvent] = []
     records = AllocationRecords(CheckpointFile(host.root / "checkpoint.json"))
     for name, placement in host.placements.items():
@@ -80,7 +102,7 @@ def sampling(host: Host, nvml: Nvml) -> Iterator[Sampled]:
     sampler = ActivitySampler(
         records=records,
         folders=host.folders,
-        usage=NvmlUsage(nvml, _Started(host)),
+        usage=NvmlUsage(nvml, _Started(host), is_good=collects),
         energy=sampled.energy,
         memory=MemoryJudge(
             IsolationViolations(told.append, hooks=host.root / "hooks"),

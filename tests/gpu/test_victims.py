@@ -5,18 +5,12 @@ each with what is to be mended as its reason. The rules: tests/simgpu/README.md.
 """
 
 import functools
-import json
-import os
-import pathlib
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.gpu import bundle
-from tests.hook.container import CARD_BYTES, SIMGPU, make
-from tests.testbed import paths
+from tests.gpu import bundle, victims
+from tests.hook.container import SIMGPU, make
 
 SECONDS = 3.0
 POINTS = 3.0  # no design stands in which a victim loses more
@@ -41,41 +35,10 @@ def had(tmp_path_factory: pytest.TempPathFactory) -> Had:
 
     @functools.cache
     def run(rule: str, tenants: tuple[tuple[str, int, str], ...]) -> Mapping[str, float]:
-        folder = tmp_path_factory.mktemp("machine")
-        environment = started(folder, rule)
-        (folder / "host").mkdir()
-        command = [sys.executable, "-m", "tests.gpu.victims", str(folder / "host"), str(SECONDS)]
-        done = subprocess.run(
-            [*command, json.dumps(tenants)],
-            check=False,
-            cwd=paths.REPOSITORY,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        figures: Mapping[str, float] = json.loads(done.stdout)
+        (figures,), _ = victims.had(tmp_path_factory.mktemp("machine"), rule, tenants, SECONDS)
         return figures
 
     return run
-
-
-def started(folder: pathlib.Path, rule: str) -> Mapping[str, str]:
-    """Start a machine with one card; returns the environment of its processes."""
-    (folder / "dev").mkdir()
-    for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
-        (folder / "dev" / name).touch()
-    card = {"minor": 0, "memory": CARD_BYTES}
-    description = {"cards": [card], "timing": {"counting": rule, "to_device_mb_s": 200}}
-    (folder / "cards.json").write_text(json.dumps(description))
-    environment = os.environ | {
-        "LD_LIBRARY_PATH": str(SIMGPU / "out" / "lib"),
-        "SIMGPU_STATE": str(folder / "state"),
-        "SIMGPU_DEV": str(folder / "dev"),
-        "SIMGPU_CARDS": str(folder / "cards.json"),
-    }
-    subprocess.run([SIMGPU / "out" / "bin" / "simgpu", "init"], check=True, env=environment)
-    return environment
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,15 @@
 """Honest tenants on a simulated card, beside the hook, the agent and a neighbour.
 
-Run as a program on a machine of tests/simgpu: `python -m tests.gpu.victims ROOT SECONDS TENANTS`,
-where TENANTS is JSON, a list of names, cores (0: without the hook) and programs. It prints, by
-name, what each had of the card's own time in so many seconds after a warm-up, percent; that of
-copies counts, too.
+Run as a program on a machine of tests/simgpu: `python -m tests.gpu.victims ROOT SECONDS TENANTS
+RULE`, where SECONDS is JSON, a list of spans, and TENANTS one of names, cores (0: without the hook)
+and programs. It prints the reasons of the agent's Events, by name, and, span by span after a
+warm-up and by name, what each had of the card's own time, percent; that of copies counts, too, and
+"others" is what all other processes had.
 """
 
 import contextlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -17,22 +19,85 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gpustack.adapters.nvml import Nvml
-from tests.gpu import agent
+from tests.gpu import agent, bundle
 from tests.gpu.cards import answering
 from tests.gpu.host import Client, Host, Walls, tenant
-from tests.hook.container import CONTEXT_BYTES, SIMGPU
+from tests.hook.container import CARD_BYTES, CONTEXT_BYTES, SIMGPU
+from tests.testbed import paths
 
 WARM_SECONDS: Final = 2.0
+_OFTEN_SECONDS: Final = 0.1
 _BEYOND: Final = "3600"  # seconds: they are ended before
 _OUT: Final = SIMGPU / "out"
+_TAKER: Final = str(
+    bundle.FOLDER / "taker"
+)  # beside the hook: see tests/hook/escapes/test_compute_escapes.py
+
+# Those that give each process what it used.
+GOOD_RULES: Final = "exact", "late", "seconds"
 
 PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
-    "steady": tenant("run", 2000, 1, _BEYOND),  # always has kernels of 2 ms queued
+    # Always has kernels of 2 ms queued; what it prints would fill the pipe.
+    "steady": ["sh", "-c", 'exec "$0" "$@" >/dev/null', *tenant("run", 2000, 1, _BEYOND)],
     "short": [str(_OUT / "tests" / "client"), "0", "spin", "10", _BEYOND],
     "avoider": [str(_OUT / "tests" / "client"), "0", "avoid", "2000", _BEYOND],
     "bursts": [str(_OUT / "tests" / "client"), "0", "bursts", "2000", _BEYOND],
+    "zeroing": [_TAKER, "zero", "4"],
+    "processes": [_TAKER, "each", "2", "700"],
+    "contexts": [_TAKER, "contexts", "2", "700"],
     "copying": [str(_OUT / "tests" / "client"), "0", "rounds", "200", _BEYOND],
 }
+
+
+Tenants = Sequence[tuple[str, int, str]]
+"""Names, cores (0: without the hook) and programs of `PROGRAMS`."""
+
+
+def started(folder: pathlib.Path, rule: str) -> Mapping[str, str]:
+    """Start a machine with one card; returns the environment of its processes."""
+    (folder / "dev").mkdir()
+    for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
+        (folder / "dev" / name).touch()
+    card = {"minor": 0, "memory": CARD_BYTES}
+    description = {"cards": [card], "timing": {"counting": rule, "to_device_mb_s": 200}}
+    (folder / "cards.json").write_text(json.dumps(description))
+    environment = os.environ | {
+        "LD_LIBRARY_PATH": str(SIMGPU / "out" / "lib"),
+        "SIMGPU_STATE": str(folder / "state"),
+        "SIMGPU_DEV": str(folder / "dev"),
+        "SIMGPU_CARDS": str(folder / "cards.json"),
+    }
+    subprocess.run([_OUT / "bin" / "simgpu", "init"], check=True, env=environment)
+    return environment
+
+
+def had(
+    folder: pathlib.Path, rule: str, tenants: Tenants, *seconds: float
+) -> tuple[list[Mapping[str, float]], list[list[str]]]:
+    """Return what tenants had of a card whose driver counts by a rule, percent, span by span.
+
+    The second list is of the agent's Events, each a tenant's name and a reason.
+
+    Args:
+        folder: an empty one.
+        rule: of `tests/simgpu/README.md`, "What NVML counts".
+        tenants: all of them.
+        seconds: the lengths of the spans, one after another from a warm-up on.
+    """
+    environment = started(folder, rule)
+    (folder / "host").mkdir()
+    command = [sys.executable, "-m", "tests.gpu.victims", str(folder / "host"), json.dumps(seconds)]
+    done = subprocess.run(
+        [*command, json.dumps(tenants), rule],
+        check=False,
+        cwd=paths.REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    percents, events = json.loads(done.stdout)
+    return percents, events
 
 
 def ran_ns() -> Mapping[int, int]:
@@ -41,13 +106,15 @@ def ran_ns() -> Mapping[int, int]:
     return {int(pid): int(ns) for pid, ns in re.findall(r" pid (\d+) .* ran (\d+) ns", shown)}
 
 
-def percents(host: Host, programs: Mapping[str, str], seconds: float) -> Mapping[str, float]:
-    """Return what each tenant had of the card."""
+def percents(
+    host: Host, programs: Mapping[str, str], spans: Sequence[float], *, collects: bool
+) -> tuple[list[Mapping[str, float]], list[tuple[str, str]]]:
+    """Return what each tenant had of the card, span by span, and the agent's Events."""
     nvml = Nvml()
     nvml.inventory()
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.closing(nvml))
-        stack.enter_context(agent.sampling(host, nvml))
+        sampled = stack.enter_context(agent.sampling(host, nvml, collects=collects))
         pids = {
             name: stack.enter_context(
                 Client(host.containers.get(name, host.bare()).start(*PROGRAMS[program]))
@@ -55,14 +122,25 @@ def percents(host: Host, programs: Mapping[str, str], seconds: float) -> Mapping
             for name, program in programs.items()
         }
         time.sleep(WARM_SECONDS)
-        before, began = ran_ns(), time.monotonic()
-        time.sleep(seconds)
-        after, span_ns = ran_ns(), (time.monotonic() - began) * 1e9
-        return {name: 100 * (after[pid] - before[pid]) / span_ns for name, pid in pids.items()}
+        found = [_had(pids, seconds) for seconds in spans]
+        return found, [(each.name, each.reason) for each in sampled.told]
+
+
+def _had(pids: Mapping[str, int], seconds: float) -> Mapping[str, float]:
+    """Return what tenants have of the card from now on, percent."""
+    before, began = ran_ns(), time.monotonic()
+    latest = dict(before)
+    while (now := time.monotonic()) < began + seconds:
+        time.sleep(min(_OFTEN_SECONDS, began + seconds - now))
+        latest.update(ran_ns())  # a process that has ended is shown no more
+    whole_ns = (time.monotonic() - began) * 1e9
+    had = {pid: 100 * (ns - before.get(pid, 0)) / whole_ns for pid, ns in latest.items()}
+    of_tenants = {name: had.pop(pid, 0.0) for name, pid in pids.items()}
+    return {**of_tenants, "others": sum(had.values())}
 
 
 def main() -> None:
-    root, seconds, tenants = sys.argv[1:]
+    root, spans, tenants, rule = sys.argv[1:]
     walls = Walls(why_not="the tests' hook, which looks into its working folder")
     host = Host(answering(), walls, pathlib.Path(root), context_bytes=CONTEXT_BYTES)
     programs: dict[str, str] = {}
@@ -70,7 +148,7 @@ def main() -> None:
         if cores:
             host.container(name, cores=cores, memory_bytes=1 << 30)
         programs[name] = program
-    print(json.dumps(percents(host, programs, float(seconds))))
+    print(json.dumps(percents(host, programs, json.loads(spans), collects=rule in GOOD_RULES)))
 
 
 if __name__ == "__main__":

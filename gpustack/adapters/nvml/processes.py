@@ -23,11 +23,13 @@ class Busy:
     Attributes:
         until_us: when the span ended (Unix, µs).
         lag: the time from then to now, as a part of the span; at most 1.
+        behind_us: the time from then to now, µs.
         busy_ns: by host PID.
     """
 
     until_us: int
     lag: float = 0.0
+    behind_us: int = 0
     busy_ns: Mapping[int, int]
 
 
@@ -52,6 +54,7 @@ def busy(handle: Any, since_us: int) -> Busy:
     until_us = max((int(sample.timeStamp) for sample in latest.values()), default=begin_us)
     return Busy(
         until_us=until_us,
+        behind_us=max(0, now_us - until_us),
         lag=min(1.0, max(0, now_us - until_us) / max(1, until_us - begin_us)),
         busy_ns={
             # percent of microseconds, in nanoseconds

@@ -30,7 +30,7 @@ def build(
     sampler = ActivitySampler(
         records=records,
         folders=folders,
-        usage=NvmlUsage(nvml, owners),
+        usage=NvmlUsage(nvml, owners, is_good=settings.collect_gpu_time),
         energy=EnergyAccounts(nvml, records),
         memory=MemoryJudge(
             violations, tell_unowned=NodeEvents(settings.node_name, events.record).tell_unowned

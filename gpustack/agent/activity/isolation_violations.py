@@ -49,7 +49,8 @@ FOREIGN: Final = "ForeignLimits"
 DAMAGED: Final = "LedgerDamaged"
 ABOVE: Final = "MemoryAboveShare"
 UNCOUNTED: Final = "UncountedProcess"
-_REASONS: Final = (UNHOOKED, FOREIGN, DAMAGED, ABOVE, UNCOUNTED)
+EXCEEDED: Final = "ShareExceeded"
+_REASONS: Final = (UNHOOKED, FOREIGN, DAMAGED, ABOVE, UNCOUNTED, EXCEEDED)
 
 
 class IsolationViolations:
@@ -85,11 +86,7 @@ class IsolationViolations:
         self._proc = proc
         self._said: set[tuple[Owner, str]] = set()
         self._seen: dict[Owner, SeenProcesses] = {}
-        self.unhooked = 0
-        self.foreign = 0
-        self.damaged = 0
-        # By reason; all are there, because another thread reads them.
-        self.containers: dict[str, float] = dict.fromkeys(_REASONS, 0.0)
+        self.containers: dict[str, float] = dict.fromkeys(_REASONS, 0.0)  # read by other threads
 
     def look(self, sights: Sequence[tuple[Share, tuple[int, ...]]]) -> None:
         """Look at the processes of many containers, as far as the time for that allows."""
@@ -165,8 +162,7 @@ class IsolationViolations:
         self._report_damage(
             share,
             "sum",
-            "the sum of its ledger isn't that of its processes: what either hides counts against"
-            " its share",
+            "its sum isn't that of its processes: what either hides counts against its share",
         )
 
     def memory_is_above(self, share: Share, uuid: str, above_bytes: int) -> None:
@@ -177,14 +173,13 @@ class IsolationViolations:
                 ABOVE,
                 f"container {share.owner[1]}: it holds {above_bytes >> 20} MiB of card {uuid} above"
                 f" its share of {share.memory_bytes >> 20} MiB: modules with large variables, or"
-                " memory that was taken past the hook; no further request is granted meanwhile",
+                " memory taken past the hook; no further request is granted meanwhile",
             )
 
     def processes_are_uncounted(self, share: Share, uuid: str, count: int) -> None:
         """Report processes on a card that have no place in their container's ledger."""
-        if {(share.owner, UNHOOKED), (share.owner, FOREIGN)}.isdisjoint(
-            self._said
-        ) and self._is_news(share, UNCOUNTED):
+        told = {(share.owner, UNHOOKED), (share.owner, FOREIGN)} & self._said
+        if not told and self._is_news(share, UNCOUNTED):
             self._report(
                 share,
                 UNCOUNTED,
@@ -203,9 +198,19 @@ class IsolationViolations:
         self._report_damage(
             share,
             "form kept",
-            "mode, owner and size of its ledger can't be restored: a process in it writes to it for"
-            " long, or the disk hangs",
+            "mode, owner and size of its ledger can't be restored: a writer or the disk holds it up",
         )
+
+    def time_is_exceeded(self, share: Share, *, collected: bool) -> None:
+        """Report a container that has used more of a card's time than its share allows."""
+        if self._is_news(share, EXCEEDED):
+            done = "its launches wait" if collected else "nothing is held back by this count"
+            self._report(
+                share,
+                EXCEEDED,
+                f"container {share.owner[1]}: the driver counts 3 s of GPU time beyond its share"
+                f" and 3 points: {done}",
+            )
 
     def forget(self, living: frozenset[Owner]) -> None:
         """Drop the containers that are gone."""
@@ -214,7 +219,6 @@ class IsolationViolations:
 
     def _report_loose(self, share: Share, pids: frozenset[int]) -> None:
         if pids and self._is_news(share, UNHOOKED):
-            self.unhooked += 1
             self._report(
                 share,
                 UNHOOKED,
@@ -224,7 +228,6 @@ class IsolationViolations:
 
     def _report_foreign(self, share: Share, pids: frozenset[int]) -> None:
         if pids and self._is_news(share, FOREIGN):
-            self.foreign += 1
             self._report(
                 share,
                 FOREIGN,
@@ -236,8 +239,7 @@ class IsolationViolations:
 
     def _report_damage(self, share: Share, what: str, message: str) -> None:
         """Report damage of one kind once, and count its container once."""
-        if self._is_news(share, DAMAGED):
-            self.damaged += 1
+        self._is_news(share, DAMAGED)
         if self._is_news(share, f"{DAMAGED}: {what}"):
             self._report(share, DAMAGED, f"container {share.owner[1]}: {message}")
 

@@ -7,12 +7,19 @@ import collections
 import dataclasses
 import functools
 import logging
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from gpustack.adapters.nvml import Nvml, NvmlError
 from gpustack.agent.identification.process_owners import Owner, ProcessOwners
 
 logger = logging.getLogger(__name__)
+
+# The driver's samples are some seconds old at most; what is there tells of a process for so long.
+_REMEMBERED_SECONDS: Final = 15.0
+_SHORT_SECONDS: Final = 0.2
+_NEVER_SECONDS: Final = 3600.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +31,8 @@ class ContainerSample:
         busy_ns: GPU time since the look before, as far as the driver's windows are over.
         ahead_ns: estimate of the GPU time since then, if the container's use is steady.
         span_ns: length of the driver's windows since the look before.
-        lag_ns: time since they ended.
+        lag_ns: time since they ended, at most their length.
+        behind_ns: time since they ended.
         pids: its processes there, as the host numbers them.
     """
 
@@ -33,6 +41,7 @@ class ContainerSample:
     ahead_ns: int = 0
     span_ns: int = 0
     lag_ns: int = 0
+    behind_ns: int = 0
     pids: tuple[int, ...] = ()
 
     def plus(self, pid: int, memory_bytes: int, busy_ns: int, ahead_ns: int) -> "ContainerSample":
@@ -45,18 +54,71 @@ class ContainerSample:
             pids=(*self.pids, pid),
         )
 
+    def plus_ended(self, busy_ns: int) -> "ContainerSample":
+        """Return the sum with a process that has ended since."""
+        return dataclasses.replace(self, busy_ns=self.busy_ns + busy_ns)
+
 
 NOTHING = ContainerSample()
 
 
 class NvmlUsage:
-    """Reads the use of cards; remembers up to when it has counted GPU time."""
+    """Reads the use of cards; remembers up to when it has counted GPU time.
 
-    def __init__(self, nvml: Nvml, owners: ProcessOwners) -> None:
+    The driver tells the time of a process after its end, too, when its container can't be found any
+    more. So the containers of processes are remembered; while a card was busy for processes that
+    were never seen, it is looked for such short ones more often.
+
+    Args:
+        nvml: the driver.
+        owners: know the containers of living processes.
+        is_good: whether the driver is known to count what each process used, so that launches can
+            be held back by it.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        nvml: Nvml,
+        owners: ProcessOwners,
+        *,
+        is_good: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.is_good = is_good
         self._nvml = nvml
         self._owners = owners
+        self._clock = clock
         self._counted_us: dict[str, int] = {}  # by card; the driver's clock
         self.unowned_bytes: Mapping[str, int] = {}  # by card, at the last look
+        self._card_busy_ns: dict[str, int] = {}  # by card, in the windows of the last look
+        self._seen: dict[int, tuple[Owner | None, float]] = {}  # by PID, and the time of that
+        self._unseen: dict[str, float] = {}  # by card: until when short processes are looked for
+        self._next_short = 0.0
+
+    @property
+    def pause_seconds(self) -> float:
+        """The time until the next look for short processes is due."""
+        return _SHORT_SECONDS if self._unseen else _NEVER_SECONDS
+
+    def card_busy_ns(self, uuid: str) -> int:
+        """Return the GPU time of all processes in the windows of the last look."""
+        return self._card_busy_ns.get(uuid, 0)
+
+    def look_for_short_processes(self) -> None:
+        """Remember whose processes are on the cards that were busy for unknown ones."""
+        now = self._clock()
+        if not self._unseen or now < self._next_short:
+            return
+        self._next_short = now + _SHORT_SECONDS
+        self._unseen = {uuid: until for uuid, until in self._unseen.items() if until > now}
+        owner_of = self._owners.now()
+        for uuid in self._unseen:
+            try:
+                for each in self._nvml.processes(uuid):
+                    self._seen[each.pid] = owner_of(each.pid), now
+            except NvmlError as error:
+                logger.debug("card says nothing of its processes uuid=%s: %s", uuid, error)
 
     def look(self, uuids: Iterable[str]) -> Mapping[str, Mapping[Owner, ContainerSample]]:
         """Return, by card, the containers that have processes there.
@@ -64,6 +126,10 @@ class NvmlUsage:
         A card that doesn't answer is left out: its missing samples prove no absence of use.
         """
         owner_of = self._owners.now()
+        now = self._clock()
+        self._seen = {
+            pid: each for pid, each in self._seen.items() if each[1] > now - _REMEMBERED_SECONDS
+        }
         found: dict[str, dict[Owner, ContainerSample]] = {}
         unowned: dict[str, int] = {}
         for uuid in uuids:
@@ -83,7 +149,10 @@ class NvmlUsage:
             span_ns = 1000 * max(0, span_us)  # the clock may have been set back
             self._counted_us[uuid] = busy.until_us
             empty = functools.partial(
-                ContainerSample, span_ns=span_ns, lag_ns=int(span_ns * busy.lag)
+                ContainerSample,
+                span_ns=span_ns,
+                lag_ns=int(span_ns * busy.lag),
+                behind_ns=1000 * busy.behind_us,
             )
             sights = found[uuid] = collections.defaultdict(empty)
             for each in processes:
@@ -91,10 +160,20 @@ class NvmlUsage:
                 if owner is None and self._owners.identity(each.pid) is None:
                     # A child that has inherited its descriptors keeps what it held.
                     unowned[uuid] = unowned.get(uuid, 0) + each.memory_bytes
-                elif owner is not None:
+                    continue
+                self._seen[each.pid] = owner, now
+                if owner is not None:
                     busy_ns = times.get(each.pid, 0)
                     sights[owner] = sights[owner].plus(
                         each.pid, each.memory_bytes, busy_ns, int(busy_ns * busy.lag)
                     )
+            self._card_busy_ns[uuid] = sum(times.values())
+            for pid in times.keys() - {each.pid for each in processes}:
+                if pid not in self._seen:
+                    self._unseen[uuid] = now + _REMEMBERED_SECONDS
+                    continue
+                owner = self._seen[pid][0]
+                if owner is not None:
+                    sights[owner] = sights[owner].plus_ended(times[pid])
         self.unowned_bytes = unowned
         return found

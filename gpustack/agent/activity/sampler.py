@@ -7,7 +7,6 @@ sleeps until the next time. A page is written when it says something else, or wh
 take it for too old.
 """
 
-import dataclasses
 import logging
 import random
 import threading
@@ -19,6 +18,7 @@ from gpustack.adapters import mapped
 from gpustack.agent.activity import burst_policy
 from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.file_forms import FileForms
+from gpustack.agent.activity.gpu_time_accounts import GpuTimeAccounts
 from gpustack.agent.activity.ledger_usage import LedgerUsage
 from gpustack.agent.activity.ledgers import Ledgers
 from gpustack.agent.activity.memory_judge import MemoryJudge
@@ -43,25 +43,6 @@ _PASS_NS: Final = 10_000_000_000
 # (hook/src/limiter/limiter_ledger.c BURST_FRESH_NS, WORD_FRESH_NS).
 _BURST_PAGE_NS: Final = 500_000_000
 _PAGE_NS: Final = 2_000_000_000
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Counted:
-    """GPU time of a container on a card.
-
-    Attributes:
-        known_ns: in the driver's windows that are over.
-        told_ns: the published value, up to now. Hooks compare it with their charges up to
-            now: without the windows' lag, a burst that ends would look like a debt.
-    """
-
-    known_ns: int
-    told_ns: int
-
-    def plus(self, busy_ns: int, ahead_ns: int) -> "_Counted":
-        known_ns = self.known_ns + busy_ns
-        # A count of time doesn't go back.
-        return _Counted(known_ns=known_ns, told_ns=max(self.told_ns, known_ns + ahead_ns))
 
 
 class ActivitySampler:
@@ -96,9 +77,10 @@ class ActivitySampler:
         self._claims = LedgerUsage()
         self.figures = ShareFigures()
         self.energy = energy
-        self._counted: dict[tuple[Owner, str], _Counted] = {}  # by container and card
+        self._accounts = GpuTimeAccounts(clock_ns, collects=usage.is_good)
         self._shares: tuple[Share, ...] = ()
-        self._watched: tuple[Share, ...] = ()  # those on a card with an elastic share
+        self._watched: tuple[Share, ...] = ()  # beside an elastic share, or one that pays
+        self._debtors: set[str] = set()  # their cards
         self._read: dict[Owner, LedgerReading] = {}
         self._pages: dict[Owner, Activity] = {}  # as they were published last
         self._passed: dict[Owner, int] = {}  # by container: its ledger isn't read until then
@@ -118,14 +100,19 @@ class ActivitySampler:
             next_look = time.monotonic() + LOOK_SECONDS * random.uniform(0.2, 1.8)  # noqa: S311
             self.look()
             while not stop.is_set() and (left := next_look - time.monotonic()) > 0:
-                stop.wait(min(left, BURST_SECONDS) if self._watched else left)
-                if self._watched and time.monotonic() < next_look:
-                    self.decide_bursts()
+                pause = BURST_SECONDS if self._watched else self._usage.pause_seconds
+                stop.wait(min(left, pause))
+                if time.monotonic() < next_look:
+                    self._usage.look_for_short_processes()
+                    if self._watched:
+                        self.decide_bursts()
 
     def look(self) -> None:
         """Ask the driver about every share, and publish all pages."""
         self._shares = self._reader.read()
         cards = {uuid for share in self._shares for uuid in share.elastic}
+        self._debtors = self._accounts.cards_of_debtors()
+        cards |= self._debtors
         self._watched = tuple(each for each in self._shares if not cards.isdisjoint(each.uuids))
         self._forget_others()
         self._forms.look(self._shares)
@@ -142,6 +129,8 @@ class ActivitySampler:
         self.memory.take_unowned(self._usage.unowned_bytes)
         for share in self._shares:
             self._take(share, seen)
+        for share in self._accounts.judge(self._shares, seen, self._usage, self.figures):
+            self.memory.escapes.time_is_exceeded(share, collected=self._accounts.collects)
         self._publish(self._shares)
         # Last, because a tenant chooses how long this takes.
         self._escapes.look(self._sights(seen))
@@ -158,7 +147,7 @@ class ActivitySampler:
         for kept in (self._read, self._pages, self._passed):
             for owner in kept.keys() - living:
                 del kept[owner]
-        self._counted = {key: each for key, each in self._counted.items() if key[0] in living}
+        self._accounts.forget(living)
         self.memory.forget(living)
         self._claims.forget(living)
         self.figures.forget(living)
@@ -167,7 +156,7 @@ class ActivitySampler:
 
     def _begin(self, share: Share) -> None:
         """Go on from the page: hooks count on the values that an earlier agent has published."""
-        if all((share.owner, uuid) in self._counted for uuid in share.uuids):
+        if all(self._accounts.knows(share.owner, uuid) for uuid in share.uuids):
             return
         try:
             cards = mapped.read_activity(share.folder / "activity").cards
@@ -179,7 +168,8 @@ class ActivitySampler:
         for uuid in share.uuids:
             card = told.get(uuid, CardActivity(uuid=uuid))
             self.memory.begin(share.owner, uuid, card.unaccounted_bytes)
-            self._counted[share.owner, uuid] = _Counted(known_ns=card.busy_ns, told_ns=card.busy_ns)
+            self._accounts.begin(share.owner, card)
+            self._accounts.set_ceiling(share.owner, uuid, share.ceiling(uuid, bursts=False))
 
     def _read_ledgers(
         self, wanted: Collection[Share], read: Callable[[Share], LedgerReading]
@@ -231,7 +221,7 @@ class ActivitySampler:
                 continue
             sight = seen[uuid].get(share.owner, NOTHING)
             key = share.owner, uuid
-            self._counted[key] = self._counted[key].plus(sight.busy_ns, self._ahead_ns(key, sight))
+            self._accounts.count(*key, sight.busy_ns, self._ahead_ns(key, sight))
 
     def _ahead_ns(self, key: tuple[Owner, str], sight: ContainerSample) -> int:
         """Return a container's GPU time since the driver's windows ended."""
@@ -278,10 +268,13 @@ class ActivitySampler:
     def _card(self, share: Share, uuid: str, wishes: burst_policy.Wishes) -> CardActivity:
         allowed = burst_policy.allowed(share, uuid, wishes)
         self._claims.note_burst(share.owner, uuid, allowed=allowed, now_ns=self._clock_ns())
-        return CardActivity(
-            uuid=uuid,
+        self._accounts.set_ceiling(share.owner, uuid, share.ceiling(uuid, bursts=allowed))
+        if uuid in self._debtors:
+            self._decide_at_ns = 0
+        return self._accounts.page(
+            share.owner,
+            uuid,
             tenants_wanting=len(wishes[uuid]),
             burst_allowed=allowed,
             unaccounted_bytes=self.memory.bytes_of(share.owner, uuid),
-            busy_ns=self._counted[share.owner, uuid].told_ns,
         )

@@ -18,15 +18,20 @@ class LedgerFigures:
 
     Attributes:
         used_bytes: memory charged now.
-        busy_seconds: GPU time since the agent's start.
+        busy_ns: GPU time since the agent's start.
         throttled_seconds: time since then that launches were held back.
         denied: requests for memory since then that were refused.
     """
 
     used_bytes: int = 0
-    busy_seconds: float = 0.0
+    busy_ns: int = 0
     throttled_seconds: float = 0.0
     denied: int = 0
+
+    @property
+    def busy_seconds(self) -> float:
+        """GPU time since the agent's start, for the metrics."""
+        return self.busy_ns / _NS
 
 
 class ShareFigures:
@@ -45,7 +50,7 @@ class ShareFigures:
             self._last[key] = use
             self._found[key] = LedgerFigures(
                 used_bytes=use.used_bytes,
-                busy_seconds=before.busy_seconds + max(0, use.busy_ns - last.busy_ns) / _NS,
+                busy_ns=before.busy_ns + max(0, use.busy_ns - last.busy_ns),
                 throttled_seconds=before.throttled_seconds
                 + max(0, use.throttled_ns - last.throttled_ns) / _NS,
                 denied=before.denied + max(0, use.denied - last.denied),

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pathlib
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from gpustack.agent.containers.allocation_records import (
@@ -31,6 +32,7 @@ class Share:
         uuids: its cards.
         elastic: the cards that it may use beyond its guarantee while neighbours are idle.
         memory_bytes: of each card, the most that its hook grants.
+        percents: by card, its guarantee and its ceiling, percent of GPU time.
         folder: where its limits, activity page and ledger lie.
         newer: whether a newer agent made these files: this one can't read them, and leaves them
             alone. The container counts as wanting its cards.
@@ -43,12 +45,17 @@ class Share:
     elastic: frozenset[str]
     memory_bytes: int
     folder: pathlib.Path
+    percents: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     newer: bool = False
 
     @property
     def full_name(self) -> str:
         """For a log line: namespace, pod and container."""
         return f"{self.namespace}/{self.pod}/{self.owner[1]}"
+
+    def ceiling(self, uuid: str, *, bursts: bool) -> int:
+        """Return the percentage of a card's time that it may use now; 100 where none is known."""
+        return self.percents.get(uuid, (100, 100))[bursts]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,22 +98,28 @@ class Shares:
         self, record: PodRecord, container: ContainerRecord, file: tuple[int, int]
     ) -> _Read | None:
         newer = False
+        percents: Mapping[str, tuple[int, int]] = {}
         try:
-            elastic = _elastic(self._folders, record.uid, container.name)
+            limits = self._folders.limits(record.uid, container.name)
         except BlockingIOError:  # its tenant holds a lease on them: it is sampled all the same
-            elastic, file = frozenset(), _UNREAD
+            file = _UNREAD
         except NewerLayoutError:
-            elastic, newer = frozenset(), True
-        if elastic is None:
-            return None
+            newer = True
+        else:
+            if limits is None:
+                return None
+            percents = {
+                each.uuid: (each.compute_percent, each.burst_percent) for each in limits.devices
+            }
         share = Share(
             owner=(record.uid, container.name),
             namespace=record.namespace,
             pod=record.name,
             uuids=container.placement.uuids,
-            elastic=elastic,
+            elastic=frozenset(uuid for uuid, (least, most) in percents.items() if most > least),
             memory_bytes=container.placement.memory_units * MEMORY_UNIT_BYTES,
             folder=self._folders.path(record.uid, container.name),
+            percents=percents,
             newer=newer,
         )
         return _Read(file=file, share=share)
@@ -119,18 +132,3 @@ def _file(folder: pathlib.Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return status.st_ino, status.st_mtime_ns
-
-
-def _elastic(folders: LimitsFiles, pod_uid: str, container: str) -> frozenset[str] | None:
-    """Return the cards that a share may burst on; None where it has no limits that can be read.
-
-    Raises:
-        BlockingIOError: the container holds a lease on them.
-        NewerLayoutError: a newer agent made them.
-    """
-    limits = folders.limits(pod_uid, container)
-    if limits is None:
-        return None
-    return frozenset(
-        each.uuid for each in limits.devices if each.burst_percent > each.compute_percent
-    )

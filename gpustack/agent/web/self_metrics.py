@@ -148,21 +148,6 @@ def isolation(violations: IsolationViolations, activity: ActivitySampler) -> tup
             lambda: violations.containers,
             "reason",
         ),
-        _counter(
-            "gpustack_unhooked_containers",
-            "Containers with a share and a process that used its card without the hook.",
-            lambda: violations.unhooked,
-        ),
-        _counter(
-            "gpustack_foreign_limits",
-            "Containers with a share and a process that didn't map its limits and ledger.",
-            lambda: violations.foreign,
-        ),
-        _counter(
-            "gpustack_damaged_ledgers",
-            "Containers whose ledger could not be read, or had another mode, owner or size.",
-            lambda: violations.damaged,
-        ),
         _gauge(
             "gpustack_unaccounted_memory_bytes",
             "Memory of containers with a share that the driver sees and no ledger explains.",

@@ -52,7 +52,7 @@ class CardUse:
         last_want_ns: CLOCK_MONOTONIC of the last launch, 0 for none; the latest of all processes.
         denied: requests refused.
         throttled_ns: time that launches were held back.
-        open_ns: an estimate of the GPU time that is launched and not settled. Layout 2.
+        open_ns: GPU time that launches under way may take beyond their charge. Layout 2.
     """
 
     uuid: str

@@ -114,6 +114,7 @@ static uint32_t primary_number(struct driver *driver, CUdevice device) {
 static CUresult release_primary(struct driver *driver, cuDevicePrimaryCtxRelease_fn *release,
                                 CUdevice device) {
     uint32_t number = primary_number(driver, device);
+    launch_settle(driver, NULL, device);
     CUresult result = release(device);
     if (result == CUDA_SUCCESS) {
         end_primary(driver, device, number);
@@ -156,6 +157,7 @@ static uint32_t number_of(struct driver *driver, CUcontext context) {
 static CUresult destroy(struct driver *driver, cuCtxDestroy_fn *destroy_context,
                         CUcontext context) {
     uint32_t number = number_of(driver, context);
+    launch_settle(driver, context, 0);
     CUresult result = destroy_context(context);
     if (result == CUDA_SUCCESS) {
         launch_forget(driver, context, 0);

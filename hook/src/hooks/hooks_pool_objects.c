@@ -1,6 +1,7 @@
 #include "hooks/hooks_pool_objects.h"
 
 #include "hooks/hooks_pools.h"
+#include "hooks/launch/hooks_launch.h"
 #include "hooks/mempool_driver.h"
 #include "memory/pool_location.h"
 
@@ -85,22 +86,28 @@ CUresult gate_cuMemPoolTrimTo(struct driver *driver, CUmemoryPool pool, size_t b
     return query_after(driver, REAL(driver, cuMemPoolTrimTo)(pool, bytes));
 }
 
+/* After a call that has waited for work. */
+static CUresult settle_after(struct driver *driver, CUresult result) {
+    launch_settle_current(driver);
+    return query_after(driver, result);
+}
+
 CUresult gate_cuStreamSynchronize(struct driver *driver, CUstream stream) {
-    return query_after(driver, REAL(driver, cuStreamSynchronize)(stream));
+    return settle_after(driver, REAL(driver, cuStreamSynchronize)(stream));
 }
 
 CUresult gate_cuStreamSynchronize_ptsz(struct driver *driver, CUstream stream) {
-    return query_after(driver, REAL(driver, cuStreamSynchronize_ptsz)(stream));
+    return settle_after(driver, REAL(driver, cuStreamSynchronize_ptsz)(stream));
 }
 
 CUresult gate_cuEventSynchronize(struct driver *driver, CUevent event) {
-    return query_after(driver, REAL(driver, cuEventSynchronize)(event));
+    return settle_after(driver, REAL(driver, cuEventSynchronize)(event));
 }
 
 CUresult gate_cuCtxSynchronize(struct driver *driver) {
-    return query_after(driver, REAL(driver, cuCtxSynchronize)());
+    return settle_after(driver, REAL(driver, cuCtxSynchronize)());
 }
 
 CUresult gate_cuCtxSynchronize_v2(struct driver *driver, CUcontext context) {
-    return query_after(driver, REAL(driver, cuCtxSynchronize_v2)(context));
+    return settle_after(driver, REAL(driver, cuCtxSynchronize_v2)(context));
 }

@@ -42,6 +42,7 @@ static void release(struct gpu_timer *timer, struct gpu_timer_keys *keys, int nu
         struct gpu_timer_estimate *estimate = estimate_of(keys, sample);
         estimate->pending -= estimate->pending != 0;
     }
+    timer->unknown -= sample->unknown;
     sample->state = GPU_TIMER_FREE;
     timer->in_use--;
 }
@@ -152,6 +153,9 @@ static int open_sample(struct gpu_timer *timer, struct gpu_timer_keys *keys, int
         sample->key = estimate->key;
         sample->threads = estimate->threads;
         sample->planned = plan_run(stream, estimate, now);
+        sample->unknown = estimate->measured == 0 &&
+                          gpu_timer_keys_guess_ns(keys, sample->key.function, sample->threads) == 0;
+        timer->unknown += sample->unknown;
         estimate->pending++;
         stream->open = number;
         timer->charged_ns = 0;

@@ -46,6 +46,9 @@ enum {
 
 /* A driver that takes longer for a launch waited for a processor or for room in its queue. */
 #define GPU_TIMER_LATE_NS (50 * NS_PER_US)
+/* For so long launches of unknown length are waited for, and that is what one costs that is never
+ * measured. */
+#define GPU_TIMER_UNKNOWN_NS (1 * NS_PER_S)
 
 struct driver;
 
@@ -77,6 +80,7 @@ struct gpu_timer_sample {
     uint64_t unsettled_ns;      /* for all on the stream since the pair before, these included */
     uint64_t idle_ns;           /* of the stream since the pair before, as far as the host knows */
     uint64_t idle_total_ns;     /* of the whole context until then */
+    bool unknown;               /* no launch of its function had been measured */
     bool begun;                 /* the first event is recorded */
     uint64_t late_ns;           /* beyond that: it may have been, where launches came late */
     uint64_t begun_at;          /* when the first event was recorded */
@@ -124,6 +128,7 @@ struct gpu_timer {
     struct gpu_timer_sample samples[GPU_TIMER_SAMPLES];
     struct gpu_timer_under_way under_way[GPU_TIMER_STREAMS];
     _Atomic unsigned in_use; /* samples that aren't free */
+    unsigned unknown;        /* of them, of unknown launches */
     uint64_t charged_ns;     /* since the last sample began */
     uint64_t next_ns;        /* and how much of it until the next */
     uint64_t sampled_at;

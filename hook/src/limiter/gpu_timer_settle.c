@@ -178,6 +178,17 @@ static void settle(struct gpu_timer *timer, struct gpu_timer_keys *keys,
     bill->raw_ns += (found > 0 ? (int64_t)(raw * (double)total / (double)found) : 0) - charged;
 }
 
+uint64_t gpu_timer_open_ns(const struct gpu_timer *timer, uint64_t now) {
+    uint64_t open = 0;
+    for (int i = 0; i < GPU_TIMER_SAMPLES; i++) {
+        const struct gpu_timer_sample *sample = &timer->samples[i];
+        if (sample->state != GPU_TIMER_FREE && sample->unknown && sample->last_at < now) {
+            open += (uint64_t)lesser((int64_t)(now - sample->last_at), GPU_TIMER_UNKNOWN_NS);
+        }
+    }
+    return open;
+}
+
 void gpu_timer_settle(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                       const struct gpu_timer_passed *passed, struct gpu_timer_sharing sharing,
                       struct gpu_timer_bill *bill) {

@@ -20,4 +20,8 @@ void gpu_timer_settle(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                       const struct gpu_timer_passed *passed, struct gpu_timer_sharing sharing,
                       struct gpu_timer_bill *bill);
 
+/* What the launches of unknown length, which lie open, have taken at most; for one that isn't over
+ * after GPU_TIMER_UNKNOWN_NS, that. */
+uint64_t gpu_timer_open_ns(const struct gpu_timer *timer, uint64_t now);
+
 #endif

@@ -4,6 +4,7 @@
 
 #include "limiter/bucket.h"
 #include "limiter/gpu_timer_threads.h"
+#include "limiter/limiter_settle.h"
 #include "shared/clock.h"
 
 /* A launch waits from here on, and then until half of it: a bursting container has no more queued,
@@ -19,7 +20,7 @@ enum { EARLY_PART = 4 };
 /* A second launch of unknown length waits for the first, and without a free pair it waits for a
  * pair: unmeasured, it would be charged next to nothing. It waits no longer than this: those may
  * wait for it. */
-#define UNKNOWN_WAIT_NS (1 * NS_PER_S)
+#define UNKNOWN_WAIT_NS GPU_TIMER_UNKNOWN_NS
 #define UNKNOWN_LOOK_NS (50 * NS_PER_US)
 #define UNKNOWN_LOOK_MAX_NS (10 * NS_PER_MS)
 #define POLL_NS (500 * NS_PER_US)
@@ -35,11 +36,6 @@ struct wait {
     uint64_t look_ns;  /* the step of those */
     bool rested;       /* the wait for the bucket */
 };
-
-static struct limiter_card *card_of(struct limiter *limiter,
-                                    const struct limiter_context *limited) {
-    return &limiter->cards[limited->card];
-}
 
 static uint32_t find_card(struct limiter *limiter, const CUuuid *uuid) {
     uint32_t place = 0;
@@ -80,19 +76,6 @@ struct limiter_context *limiter_context_of(struct limiter *limiter,
     struct limiter_context *limited = find_context(limiter, current);
     lock_release(&limiter->lock);
     return limited;
-}
-
-void limiter_forget(struct limiter *limiter, const struct driver *driver, CUcontext context,
-                    CUdevice device) {
-    lock_take(&limiter->lock);
-    for (unsigned i = 0; i < LIMITER_CONTEXTS; i++) {
-        struct limiter_context *limited = &limiter->contexts[i];
-        if (limited->context != NULL && limited->timer.driver == driver &&
-            (context == NULL ? limited->device == device : limited->context == context)) {
-            limited->context = NULL;
-        }
-    }
-    lock_release(&limiter->lock);
 }
 
 static bool is_unknown(const struct gpu_timer_estimate *estimate, uint64_t estimated_ns) {
@@ -151,7 +134,7 @@ static bool had_nothing(struct limiter_context *limited, uint64_t now) {
 static CUresult decide(struct limiter *limiter, struct limiter_context *limited,
                        const struct gpu_timer_work *work, uint64_t now, struct wait *wait,
                        struct limiter_launch *launch) {
-    struct limiter_card *card = card_of(limiter, limited);
+    struct limiter_card *card = limiter_card_of(limiter, limited);
     wait->until = 0;
     CUresult result = limiter_card_refresh(card, limiter->files, now);
     if (result != CUDA_SUCCESS || !card->limits.counted) {
@@ -182,23 +165,12 @@ static CUresult decide(struct limiter *limiter, struct limiter_context *limited,
         limited->launched_at = now;
         limiter_card_enter_some(card, limiter->files, now);
         gpu_timer_launch(&limited->timer, &limiter->keys, work, ns, now, &launch->timer);
+        if (!known) {
+            limiter_enter_open(limiter, card, now);
+        }
         launch->counted = true;
     }
     return CUDA_SUCCESS;
-}
-
-static void poll(struct limiter *limiter, struct limiter_context *limited, uint64_t now) {
-    struct limiter_card *card = card_of(limiter, limited);
-    atomic_store(&limited->timer.polled_at, now);
-    lock_take(&limiter->lock);
-    const struct gpu_timer_sharing sharing = {.others = card->others,
-                                              .factor = limiter_card_factor(card)};
-    lock_release(&limiter->lock);
-    struct gpu_timer_bill bill =
-        gpu_timer_events_poll(&limited->timer, &limiter->keys, &limiter->lock, sharing);
-    lock_take(&limiter->lock);
-    limiter_card_settle(card, &bill);
-    lock_release(&limiter->lock);
 }
 
 static void rest(struct limiter *limiter, struct limiter_context *limited, uint64_t now,
@@ -206,9 +178,9 @@ static void rest(struct limiter *limiter, struct limiter_context *limited, uint6
     clock_sleep_until(until);
     uint64_t woken = clock_now();
     lock_take(&limiter->lock);
-    card_of(limiter, limited)->throttled_ns += woken - now;
+    limiter_card_of(limiter, limited)->throttled_ns += woken - now;
     lock_release(&limiter->lock);
-    poll(limiter, limited, woken);
+    limiter_poll(limiter, limited, woken);
 }
 
 CUresult limiter_begin(struct limiter *limiter, struct limiter_context *limited,
@@ -219,7 +191,7 @@ CUresult limiter_begin(struct limiter *limiter, struct limiter_context *limited,
         uint64_t now = clock_now();
         if (atomic_load(&limited->timer.in_use) != 0 &&
             now - atomic_load(&limited->timer.polled_at) >= POLL_NS) {
-            poll(limiter, limited, now);
+            limiter_poll(limiter, limited, now);
         }
         lock_take(&limiter->lock);
         CUresult result = decide(limiter, limited, work, now, &wait, launch);
@@ -243,7 +215,7 @@ void limiter_end(struct limiter *limiter, struct limiter_context *limited,
     }
     uint64_t now = clock_now();
     if (gpu_timer_is_late(&launch->timer, now)) {
-        poll(limiter, limited, now);
+        limiter_poll(limiter, limited, now);
         lock_take(&limiter->lock);
         gpu_timer_came_late(&limited->timer, &launch->timer, now);
         lock_release(&limiter->lock);
@@ -257,6 +229,6 @@ void limiter_end(struct limiter *limiter, struct limiter_context *limited,
     gpu_timer_launched(&limited->timer, &launch->timer);
     lock_take(&limiter->lock);
     gpu_timer_cancel(&limited->timer, &limiter->keys, &launch->timer);
-    card_of(limiter, limited)->charged_ns -= (int64_t)launch->timer.charged_ns;
+    limiter_card_of(limiter, limited)->charged_ns -= (int64_t)launch->timer.charged_ns;
     lock_release(&limiter->lock);
 }

@@ -51,9 +51,6 @@ struct limiter_launch {
 /* The calling thread's context; NULL: no place left. */
 struct limiter_context *limiter_context_of(struct limiter *limiter,
                                            const struct current_context *current);
-/* Contexts of the device that end, with their events: one, or all where `context` is NULL. */
-void limiter_forget(struct limiter *limiter, const struct driver *driver, CUcontext context,
-                    CUdevice device);
 
 /* Charges a launch and waits while the bucket is ahead: CUDA_SUCCESS, then limiter_end, or
  * NOT_PERMITTED. */

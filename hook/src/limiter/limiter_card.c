@@ -30,6 +30,7 @@ void limiter_card_enter(struct limiter_card *card, void *files, uint64_t now) {
     const struct limiter_entry entry = {.wall_ns = bucket_wall_ns(card->charged_ns, card->percent),
                                         .credit_ns = credit_ns(card, now),
                                         .busy_ns = busy,
+                                        .open_ns = card->open_ns,
                                         .throttled_ns = card->throttled_ns};
     card->paid_until = limiter_ledger_enter(files, &card->uuid, now, &entry);
     card->entered_at = now;
@@ -51,7 +52,10 @@ void limiter_card_enter_some(struct limiter_card *card, void *files, uint64_t no
 int64_t limiter_card_ahead_ns(const struct limiter_card *card, uint64_t now) {
     int64_t paid = (int64_t)(card->paid_until - now);
     int64_t saved = -(int64_t)credit_ns(card, now);
-    return (paid > saved ? paid : saved) + bucket_wall_ns(card->charged_ns, card->percent);
+    int64_t own = (paid > saved ? paid : saved) + bucket_wall_ns(card->charged_ns, card->percent);
+    /* The later of both, not the sum: mostly it is the same time. */
+    int64_t agents = (int64_t)(card->limits.agent_paid_until - now);
+    return card->limits.agent_paid_until > now && agents > own ? agents : own;
 }
 
 double limiter_card_factor(const struct limiter_card *card) {
@@ -99,6 +103,7 @@ CUresult limiter_card_refresh(struct limiter_card *card, void *files, uint64_t n
     card->refresh_at = now + REFRESH_NS;
     card->longest_ns -= card->longest_ns / 1024; /* half of it is gone after 14 s */
     card->percent = percent_in_force(&card->limits);
+    card->charged_ns += (int64_t)card->limits.left_ns;
     card->others = others_of(&card->limits);
     limiter_audit(&card->audit, &card->limits, card->others, card->longest_ns, now);
     return CUDA_SUCCESS;

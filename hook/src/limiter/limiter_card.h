@@ -14,6 +14,7 @@ struct limiter_card {
     uint32_t others;       /* that are known to use the card now */
     int64_t charged_ns;    /* GPU time charged, and not yet entered */
     int64_t busy_ns;       /* measured, and not yet entered */
+    uint64_t open_ns;      /* of launches of unknown length, by the last entry */
     uint64_t throttled_ns; /* waited, and not yet entered */
     uint64_t paid_until;   /* the bucket at the last entry */
     uint64_t entered_at;
@@ -28,7 +29,8 @@ CUresult limiter_card_refresh(struct limiter_card *card, void *files, uint64_t n
 void limiter_card_enter(struct limiter_card *card, void *files, uint64_t now);
 /* The same, once the sum is large enough. */
 void limiter_card_enter_some(struct limiter_card *card, void *files, uint64_t now);
-/* How far the container's launches are ahead of its paid time, in wall time; negative: behind. */
+/* How far the container's launches are ahead of its paid time, in wall time, by its ledger or by
+ * the agent's account; negative: behind. */
 int64_t limiter_card_ahead_ns(const struct limiter_card *card, uint64_t now);
 /* The ratio of the agent's count to ours. */
 double limiter_card_factor(const struct limiter_card *card);

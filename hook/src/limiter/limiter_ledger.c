@@ -41,9 +41,11 @@ static void read_page(const struct process *process, const CUuuid *uuid, uint64_
     limits->burst_percent = limit->compute_percent;
     limits->tenants_wanting = 0;
     limits->agent_busy_ns = 0;
+    limits->agent_paid_until = 0;
     if (activity == NULL) {
         return;
     }
+    limits->agent_paid_until = activity->paid_until_ns; /* ends by itself, of whatever age */
     if (age <= BURST_FRESH_NS && activity->burst_allowed == 1) {
         limits->burst_percent = limit->burst_percent;
     }
@@ -63,7 +65,10 @@ CUresult limiter_ledger_read(void *files, const CUuuid *uuid, uint64_t now,
     }
     read_page(process, uuid, now, card_limits_of(process, uuid), limits);
     limits->counted = all.counted;
+    limits->left_ns = 0;
     if (all.counted) {
+        limits->left_ns = process->ledger.left_ns[all.card];
+        process->ledger.left_ns[all.card] = 0;
         read_slots(&process->ledger, all.card, now, limits);
     }
     process_leave(process);
@@ -93,6 +98,9 @@ uint64_t limiter_ledger_enter(void *files, const CUuuid *uuid, uint64_t now,
         word *bucket = (word *)&ledger->file->cards[card].paid_until_ns;
         paid_until = bucket_charge(bucket, now, entry->wall_ns, entry->credit_ns);
         add(&own->busy_ns, entry->busy_ns);
+        if (ledger->layout >= 2) {
+            atomic_store((word *)&own->open_ns, entry->open_ns);
+        }
         add(&own->throttled_ns, (int64_t)entry->throttled_ns);
         atomic_store((word *)&own->last_want_ns, now);
     }

@@ -16,9 +16,11 @@ struct compute_limits {
     uint32_t burst_percent; /* up to this percentage, idle time is used; `percent` for now */
     bool agent_fresh;       /* the activity page is young enough to be used */
     uint32_t tenants_wanting;
-    uint32_t siblings;       /* other processes of this container that use the card */
-    uint64_t agent_busy_ns;  /* GPU time of the container, by the agent's count */
-    uint64_t ledger_busy_ns; /* and by that of its own processes */
+    uint32_t siblings;         /* other processes of this container that use the card */
+    uint64_t agent_paid_until; /* CLOCK_MONOTONIC: the agent has this paid first; 0: nothing */
+    uint64_t agent_busy_ns;    /* GPU time of the container, by the agent's count */
+    uint64_t ledger_busy_ns;   /* and by that of its own processes */
+    uint64_t left_ns; /* to be charged once: of processes that ended with launches unmeasured */
 };
 
 /* CUDA_SUCCESS or NOT_PERMITTED. */
@@ -30,6 +32,7 @@ struct limiter_entry {
     int64_t wall_ns; /* to charge, or, negative, to refund */
     uint64_t credit_ns;
     int64_t busy_ns;
+    uint64_t open_ns; /* the cost of launches under way, beyond their charge, if it isn't known */
     uint64_t throttled_ns;
 };
 

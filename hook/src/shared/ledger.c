@@ -11,12 +11,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "shared/clock.h"
 #include "shared/sys.h"
 
 #define UNITS_MASK ((UINT64_C(1) << VCUDA_UNITS_BITS) - 1)
 #define SUM_SEQUENCE_MASK ((UINT64_C(1) << VCUDA_SUM_SEQUENCE_BITS) - 1)
 #define USED_SEQUENCE_MASK ((UINT64_C(1) << VCUDA_USED_SEQUENCE_BITS) - 1)
 #define NO_LIMIT UINT64_MAX
+/* Of one slot, for any value that a tenant has written. */
+#define OPEN_MAX_NS (10 * NS_PER_S)
 #define SUM_SEQUENCE_SHIFT (VCUDA_UNITS_BITS + VCUDA_SLOT_BITS)
 
 typedef _Atomic uint64_t word;
@@ -119,10 +122,23 @@ static void settle_slot(struct ledger *ledger, unsigned slot, int card, uint64_t
     }
 }
 
+/* The open time of a slot without an owner is charged to the container: it is taken off the slot
+ * first, so that a kill in between loses it, and nothing charges it twice. */
+static void take_open(struct ledger *ledger, unsigned slot, int card) {
+    struct vcuda_ledger_entry *entry = entry_of(ledger, slot, card);
+    uint64_t open = ledger->layout >= 2 ? atomic_exchange((word *)&entry->open_ns, 0) : 0;
+    if (open != 0) { /* no launch has lasted longer than since it was made */
+        uint64_t now = clock_now(), at = atomic_load((word *)&entry->last_want_ns);
+        uint64_t most = at >= now ? 0 : now - at < OPEN_MAX_NS ? now - at : OPEN_MAX_NS;
+        ledger->left_ns[card] += open < most ? open : most;
+    }
+}
+
 /* The units of a slot without an owner go back. */
 static void return_slot(struct ledger *ledger, unsigned slot, int card) {
     add_to_slot(ledger, slot, card, -(int64_t)UNITS_MASK, 0);
     atomic_store((word *)&entry_of(ledger, slot, card)->contexts, 0);
+    take_open(ledger, slot, card);
 }
 
 /* Before the slot becomes this process's. It may be the slot that this process lost: its own units
@@ -132,6 +148,8 @@ static void clear_slot(struct ledger *ledger, unsigned slot) {
         complete(ledger, card, atomic_load(sum_word(ledger, card)));
         if (ledger_used(ledger, slot, card) != ledger->units[card]) {
             return_slot(ledger, slot, card);
+        } else if (ledger->units[card] == 0) {
+            take_open(ledger, slot, card);
         }
     }
 }

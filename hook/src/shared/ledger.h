@@ -18,6 +18,7 @@ struct ledger {
     /* The units of this process, by card: its slot may be lost and its file noise, and then these
      * are charged again. */
     uint64_t units[VCUDA_MAX_CARDS], contexts[VCUDA_MAX_CARDS];
+    uint64_t left_ns[VCUDA_MAX_CARDS]; /* open time of processes that are gone, uncharged */
 };
 
 /* Maps the ledger, and takes a slot where `own` asks for one or the process holds units. False

@@ -64,6 +64,7 @@ bool traced_word(const char *function, const char *operation, const volatile voi
         const char *what = where == &entry->used       ? "used"
                            : where == &entry->delta    ? "delta"
                            : where == &entry->contexts ? "contexts"
+                           : where == &entry->open_ns  ? "open"
                                                        : NULL;
         if (what != NULL) {
             return announce(function, operation, what, slot);

@@ -41,6 +41,17 @@ void traced_close(int fd);
         }                                                                                          \
     } while (0)
 
+#undef atomic_exchange
+#define atomic_exchange(where, what)                                                               \
+    __extension__({                                                                                \
+        bool followed = traced_word(__func__, "exchange", where);                                  \
+        __auto_type value = atomic_exchange_explicit(where, what, memory_order_seq_cst);           \
+        if (followed) {                                                                            \
+            traced_value((uint64_t)value);                                                         \
+        }                                                                                          \
+        value;                                                                                     \
+    })
+
 #define atomic_compare_exchange_strong(where, expected, desired)                                   \
     __extension__({                                                                                \
         bool followed = traced_word(__func__, "swap", where);                                      \

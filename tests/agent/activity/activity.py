@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import shutil
 import struct
 from collections.abc import Iterator
 
@@ -96,16 +97,20 @@ class Stage:
         self._operations = 0
         self.start_sampler()
 
-    def start_sampler(self) -> None:
+    def start_sampler(self, *, collects_gpu_time: bool = False) -> None:
         """Begin with a new sampler, as after a restart of the agent."""
         self.proc = proc = self._root / "proc"
         self.escapes = IsolationViolations(
             self.events.append, hooks=self._root / "hooks", proc=proc
         )
+        owners = ProcessOwners(RuntimeView(self._client), proc=proc)
+        self.usage = NvmlUsage(
+            self.nvml, owners, is_good=collects_gpu_time, clock=lambda: self.now_ns / 1e9
+        )
         self.sampler = ActivitySampler(
             records=self.records,
             folders=self.folders,
-            usage=NvmlUsage(self.nvml, ProcessOwners(RuntimeView(self._client), proc=proc)),
+            usage=self.usage,
             energy=EnergyAccounts(self.nvml, self.records),
             memory=MemoryJudge(
                 self.escapes,
@@ -154,6 +159,13 @@ class Stage:
         task = self.proc / str(pid) / "task" / str(pid)
         task.mkdir(parents=True)
         (task / "statm").write_text(f"{count} 3 2 1 0 4 0\n")
+
+    def end(self, pid: int) -> None:
+        """End a process; the driver tells what it used all the same."""
+        shutil.rmtree(self.proc / str(pid))
+        there = self.nvml.running[CARD.uuid]
+        self.nvml.running[CARD.uuid] = tuple(each for each in there if each.pid != pid)
+        self.nvml.ended.setdefault(CARD.uuid, set()).add(pid)
 
     def write_maps(self, pid: int, container: str, names: tuple[str, ...]) -> None:
         """Set which of our files a process maps.

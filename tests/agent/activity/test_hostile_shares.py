@@ -153,7 +153,7 @@ def test_each_kind_of_change_is_reported_once(stage: Stage) -> None:
         "one: its ledger's mode",
         "one: its ledger's size",
     ]
-    assert stage.escapes.damaged == 1
+    assert stage.escapes.containers["LedgerDamaged"] == 1
 
 
 def test_a_ledger_with_too_many_locks_is_left_alone_for_a_while(

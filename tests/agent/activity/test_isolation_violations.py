@@ -20,7 +20,7 @@ def test_a_damaged_ledger_is_reported_once_and_counts_everything(stage: Stage) -
     assert [(each.name, each.reason, each.warning) for each in stage.events] == [
         ("one", "LedgerDamaged", True)
     ]
-    assert stage.escapes.damaged == 1
+    assert stage.escapes.containers["LedgerDamaged"] == 1
 
 
 def test_a_cleared_sum_is_reported_once_and_counts_what_it_hides(stage: Stage) -> None:
@@ -32,7 +32,10 @@ def test_a_cleared_sum_is_reported_once_and_counts_what_it_hides(stage: Stage) -
         stage.sampler.look()
     assert [each.reason for each in stage.events] == ["LedgerDamaged"]
     assert "the sum of its ledger" in str(stage.events[0].message)
-    assert (stage.escapes.damaged, stage.card("one").unaccounted_bytes) == (1, 8 * MIB)
+    assert (stage.escapes.containers["LedgerDamaged"], stage.card("one").unaccounted_bytes) == (
+        1,
+        8 * MIB,
+    )
 
 
 def test_a_process_without_the_hook_is_reported_once(stage: Stage) -> None:
@@ -46,7 +49,7 @@ def test_a_process_without_the_hook_is_reported_once(stage: Stage) -> None:
     (event,) = stage.events
     assert event.reason == "UnhookedProcess"
     assert f"train (host PID {loose})" in str(event.message)
-    assert stage.escapes.unhooked == 1
+    assert stage.escapes.containers["UnhookedProcess"] == 1
 
 
 def test_a_container_is_reported_once_though_its_ceiling_changes(stage: Stage) -> None:
@@ -56,7 +59,10 @@ def test_a_container_is_reported_once_though_its_ceiling_changes(stage: Stage) -
     stage.set_burst("one", 90)
     stage.sampler.look()
     assert [each.reason for each in stage.events] == ["LedgerDamaged", "UnhookedProcess"]
-    assert (stage.escapes.damaged, stage.escapes.unhooked) == (1, 1)
+    assert (
+        stage.escapes.containers["LedgerDamaged"],
+        stage.escapes.containers["UnhookedProcess"],
+    ) == (1, 1)
 
 
 def test_a_process_named_like_a_line_of_the_log_stays_in_ours(stage: Stage) -> None:
@@ -137,7 +143,7 @@ def test_a_process_that_maps_its_own_files_is_reported_at_the_second_look(
     (event,) = stage.events
     assert event.reason == "ForeignLimits"
     assert f"train (host PID {pid})" in str(event.message)
-    assert stage.escapes.foreign == 1
+    assert stage.escapes.containers["ForeignLimits"] == 1
 
 
 @pytest.mark.parametrize("hook", ["~hook", "@hook"])

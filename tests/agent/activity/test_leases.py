@@ -93,7 +93,7 @@ def test_a_lease_on_a_containers_file_stops_no_other_container(host: Host, name:
         watched = [share.pod for share in Shares(host.agent.records, host.agent.folders).read()]
         assert sorted(watched) == ["one", "other"]
         if name == "ledger":
-            host.wait_until(lambda: host.agent.escapes.damaged == 1)
+            host.wait_until(lambda: host.agent.escapes.containers["LedgerDamaged"] == 1)
 
 
 def _files(host: Host, pod: Pod) -> list[pathlib.Path]:

@@ -68,6 +68,7 @@ class Node:
             run_dir=root / "run",
             mount_socket="",
             log_level="info",
+            collect_gpu_time=False,
             http_address="127.0.0.1",
             http_port=0,
             http_allowed_hosts=(),

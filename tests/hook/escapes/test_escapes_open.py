@@ -22,12 +22,6 @@ FREE = "8192 0"  # sees the card; 3 GiB are granted
 PAID_UNTIL_OFFSET = ledger.CARDS_OFFSET + 24
 
 
-@escape(
-    "Writing zero into the ledger's `paid_until_ns`",
-    Outcome.OPEN,
-    "the debt of GPU time is forgotten: a container with a program that does so all the time is not"
-    " held back, and takes what the card gives it; no event comes",
-)
 def test_a_zeroed_debt_is_not_paid(container: Container) -> None:
     def waited_ns(debt_ns: int) -> int:
         with (container.folder / "ledger").open("r+b") as file:

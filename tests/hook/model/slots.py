@@ -56,7 +56,7 @@ def _clear_used(moment: Moment) -> None:
     if moment.slots[index].units != moment.process.held:
         add(moment, index, ALL, limited=False, then="clear contexts")
     else:
-        moment.go("take own")
+        moment.go("take own" if moment.process.held else "clear time")
 
 
 def _take_own(moment: Moment) -> None:
@@ -152,7 +152,7 @@ def _reclaim_share(moment: Moment) -> None:
 
 
 def _contexts(after: str) -> Callable[[Moment], None]:
-    """Contexts are shown and decide nothing; they have a row because the code has one."""
+    """Contexts and open time decide nothing about memory; the code has these rows."""
 
     def run(moment: Moment) -> None:
         moment.detail = (moment.process.at, 0)
@@ -179,7 +179,8 @@ SLOTS: dict[str, Step] = {
     "take share": Step("take_first_free", "share", "lock", _take_share),
     "clear sum": Step("clear_slot", "load", "sum", lambda m: complete_now(m, "clear used")),
     "clear used": Step("ledger_used", "load", "used", _clear_used),
-    "clear contexts": Step("return_slot", "store", "contexts", _contexts("take own")),
+    "clear contexts": Step("return_slot", "store", "contexts", _contexts("clear time")),
+    "clear time": Step("take_open", "exchange", "open", _contexts("take own")),
     "take own": Step("take_first_free", "lock", "lock", _take_own),
     "take release": Step("take_first_free", "unlock", "lock", _take_release),
     "take close": Step("slot_lock_take", "close", "file", _take_close),
@@ -191,7 +192,8 @@ SLOTS: dict[str, Step] = {
     "reclaim sum": Step("ledger_reclaim", "load", "sum", lambda m: complete_now(m, "reclaim next")),
     "reclaim used": Step("ledger_used", "load", "used", _reclaim_used),
     "reclaim share": Step("slot_lock_share_other", "share", "lock", _reclaim_share),
-    "reclaim contexts": Step("return_slot", "store", "contexts", _contexts("reclaim unlock")),
+    "reclaim contexts": Step("return_slot", "store", "contexts", _contexts("reclaim time")),
+    "reclaim time": Step("take_open", "exchange", "open", _contexts("reclaim unlock")),
     "reclaim unlock": Step("slot_lock_unshare_other", "unlock", "lock", _reclaim_unlock),
     "reclaim close": Step("slot_lock_give_back_descriptor", "close", "file", _reclaim_close),
 }

@@ -1,15 +1,31 @@
 #include "hooks/launch/hooks_launch.h"
 
+#include <stdlib.h>
+
 #include "hooks/current_context.h"
 #include "hooks/hooks_graph_memory.h"
 #include "hooks/launch/hooks_launch_callback.h"
 #include "hooks/launch/hooks_launch_capture.h"
+#include "limiter/limiter_settle.h"
 #include "memory/process.h"
 #include "shared/clock.h"
 
 static struct limiter *limiter_of_process(void) {
     static void *_Atomic only;
     return process_memory(&only, sizeof(struct limiter));
+}
+
+/* The driver's own end comes after this one, for it was registered before. */
+static void settle_at_exit(void) {
+    launch_settle(NULL, NULL, 0);
+    launch_forget(NULL, NULL, 0);
+}
+
+static void register_exit(void) {
+    static atomic_flag done = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&done)) {
+        atexit(settle_at_exit);
+    }
 }
 
 /* Counts endings of contexts: a handle may come back as another context's. */
@@ -36,6 +52,7 @@ static CUresult find_context(struct driver *driver, struct limiter *limiter,
     if (result != CUDA_SUCCESS || current.handle == NULL) {
         return result;
     }
+    register_exit();
     *limited = kept = limiter_context_of(limiter, &current);
     kept_at = now;
     return kept == NULL ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
@@ -46,6 +63,22 @@ void launch_forget(const struct driver *driver, CUcontext context, CUdevice devi
     if (limiter != NULL) {
         limiter_forget(limiter, driver, context, device);
         atomic_fetch_add(&forgotten, 1);
+    }
+}
+
+void launch_settle(const struct driver *driver, CUcontext context, CUdevice device) {
+    ERRNO_KEPT;
+    struct limiter *limiter = limiter_of_process();
+    if (limiter != NULL && !launch_in_callback()) {
+        limiter_settle(limiter, driver, context, device);
+    }
+}
+
+void launch_settle_current(struct driver *driver) {
+    cuCtxGetCurrent_fn *get_context = REAL(driver, cuCtxGetCurrent);
+    CUcontext context = NULL;
+    if (get_context != NULL && get_context(&context) == CUDA_SUCCESS && context != NULL) {
+        launch_settle(driver, context, 0);
     }
 }
 

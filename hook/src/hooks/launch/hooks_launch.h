@@ -21,7 +21,11 @@ CUresult launch_begin(struct driver *driver, const struct gpu_timer_work *work,
                       struct launch *launch);
 CUresult launch_end(struct launch *launch, CUresult result);
 
-/* Contexts are about to end: one, or all of a device where `context` is NULL. */
+/* Settles launches that are over: of one context, or of all of a device where `context` is NULL. */
+void launch_settle(const struct driver *driver, CUcontext context, CUdevice device);
+/* The same for the calling thread's context, after a call that has waited for its work. */
+void launch_settle_current(struct driver *driver);
+/* Contexts have ended: one, or all of a device where `context` is NULL. */
 void launch_forget(const struct driver *driver, CUcontext context, CUdevice device);
 
 #endif

@@ -1,0 +1,207 @@
+"""The agent's own account of the GPU time of each container, beside the ledger's.
+
+A ledger says what its container's processes say, and a process that ends early, or writes into it,
+says less. This account is fed by the driver, and no tenant reaches it. It is a leaky bucket: GPU
+time fills it, and the container's ceiling and some points drain it. What it holds beyond its depth
+is a debt, and launches wait until that is paid, by the page (`hook/src/limiter/limiter.c`).
+
+Launches wait for the later of the ledger's word and this one, so that no time is paid for twice.
+A container that keeps to its share never fills the bucket: the points are more than the hook errs
+by, and the depth is more than its errors of some seconds add up to. One that came into debt gets
+the card in slices until its bucket is empty, and each is taken for used up: the driver's count
+comes too late to keep a neighbour's share from second to second. A debt is paid by half of the
+ceiling, for kernels that are longer than a slice take more than it.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from gpustack.agent.activity.nvml_usage import NOTHING, ContainerSample, NvmlUsage
+from gpustack.agent.activity.share_figures import ShareFigures
+from gpustack.agent.activity.shares import Share
+from gpustack.agent.identification.process_owners import Owner
+from gpustack.wire.mapped.activity import CardActivity
+
+POINTS: Final = 3
+# What is taken before the driver's count shows it comes on top: a second, and the kernels queued.
+DEPTH_NS: Final = 3_000_000_000
+_DEBT_PARTS: Final = 2  # of a ceiling, one drains a debt
+_SLICE_NS: Final = 50_000_000  # a look at the ledgers is as far from the next
+# A ceiling that falls holds for so much longer: hooks read the page, and queued work ends.
+_FALL_NS: Final = 250_000_000
+# Launches wait no longer at a time; what is left stays in the bucket.
+_WAIT_NS: Final = 60_000_000_000
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Account:
+    """One container on one card.
+
+    Attributes:
+        at_ns: up to when time has been drained (CLOCK_MONOTONIC).
+        known_ns: GPU time in the driver's windows that are over.
+        told_ns: the published value, up to now. Hooks compare it with their charges up to
+            now: without the windows' lag, a burst that ends would look like a debt.
+        level_ns: GPU time in the bucket.
+        claimed_ns: GPU time by the ledger, at the last look.
+        pays: whether it has been in debt, and the bucket hasn't been empty since.
+        ceilings: percentages, each with the time since when it holds.
+        paid_until_ns: launches wait until then.
+        debt_ns: GPU time beyond the depth, at the last look.
+    """
+
+    at_ns: int
+    known_ns: int = 0
+    told_ns: int = 0
+    level_ns: int = 0
+    claimed_ns: int = 0
+    pays: bool = False
+    ceilings: collections.deque[tuple[int, int]] = dataclasses.field(
+        default_factory=collections.deque
+    )
+    paid_until_ns: int = 0
+    debt_ns: int = 0
+
+    def add(self, used_ns: int, until_ns: int) -> None:
+        """Fill in GPU time up to a moment, and drain it up to then."""
+        drained_ns = self._drained_ns(until_ns)
+        self.level_ns = max(0, self.level_ns + used_ns - drained_ns)
+        self.at_ns = max(self.at_ns, until_ns)
+        while len(self.ceilings) > 1 and self.ceilings[1][0] <= self.at_ns:
+            self.ceilings.popleft()
+        self.debt_ns = max(0, self.level_ns - DEPTH_NS)
+        self.pays = self.debt_ns > 0 or (self.pays and self.level_ns > 0)
+        wait_ns = self.debt_ns * 100 * _DEBT_PARTS // self.ceilings[-1][1]
+        self.paid_until_ns = max(self.paid_until_ns, self.at_ns + min(wait_ns, _WAIT_NS))
+
+    def end_slice(self, now_ns: int) -> None:
+        """Let launches of one that pays wait again, as if it had used the card since they may."""
+        used_ns = min(now_ns - self.paid_until_ns, 2 * _SLICE_NS)
+        if self.pays and used_ns >= _SLICE_NS // 2:
+            percent = self.ceilings[-1][1]
+            self.paid_until_ns = now_ns + used_ns * (100 - percent) // percent
+
+    def set_ceiling(self, percent: int, now_ns: int) -> None:
+        if self.ceilings and self.ceilings[-1][1] == percent:
+            return
+        while self.ceilings and self.ceilings[-1][0] > now_ns:
+            self.ceilings.pop()  # a fall that was to come
+        falls = bool(self.ceilings) and percent < self.ceilings[-1][1]
+        self.ceilings.append((now_ns + _FALL_NS * falls, percent))
+
+    def _drained_ns(self, until_ns: int) -> int:
+        """Return what drains up to a moment; the first ceiling held before, too."""
+        since = [self.at_ns, *(since_ns for since_ns, _ in tuple(self.ceilings)[1:]), until_ns]
+        drained = 0
+        for number, (_, percent) in enumerate(self.ceilings):
+            begin_ns, end_ns = max(self.at_ns, since[number]), min(until_ns, since[number + 1])
+            rate = percent if self.pays else min(100, percent + POINTS)
+            drained += max(0, end_ns - begin_ns) * rate // (_DEBT_PARTS if self.debt_ns else 1)
+        return drained // 100
+
+
+class GpuTimeAccounts:
+    """The accounts by container and card.
+
+    Args:
+        clock_ns: CLOCK_MONOTONIC, which hooks compare with.
+        collects: whether the driver is known to count what each process used. If not, launches
+            don't wait for this account, and a container is believed to have used no more than its
+            ledger says and the cards' unexplained time.
+    """
+
+    def __init__(self, clock_ns: Callable[[], int], *, collects: bool) -> None:
+        self.collects = collects
+        self._clock_ns = clock_ns
+        self._accounts: dict[tuple[Owner, str], _Account] = {}
+
+    def knows(self, owner: Owner, uuid: str) -> bool:
+        """Say whether a container's account has begun."""
+        return (owner, uuid) in self._accounts
+
+    def begin(self, owner: Owner, card: CardActivity) -> None:
+        """Go on from a container's page: of a debt, the depth before it stays unpaid too."""
+        now_ns = self._clock_ns()
+        account = _Account(at_ns=now_ns, known_ns=card.busy_ns, told_ns=card.busy_ns)
+        if card.paid_until_ns > now_ns:
+            account.level_ns = DEPTH_NS + card.debt_ns
+            account.paid_until_ns, account.debt_ns = card.paid_until_ns, card.debt_ns
+            account.pays = True
+        self._accounts[owner, card.uuid] = account
+
+    def cards_of_debtors(self) -> set[str]:
+        """Return the cards that a container gets in slices."""
+        return {uuid for (_, uuid), each in self._accounts.items() if self.collects and each.pays}
+
+    def set_ceiling(self, owner: Owner, uuid: str, percent: int) -> None:
+        """Take the percentage that a container may use of a card from now on."""
+        self._accounts[owner, uuid].set_ceiling(percent, self._clock_ns())
+
+    def count(self, owner: Owner, uuid: str, busy_ns: int, ahead_ns: int) -> None:
+        """Count a container's GPU time in the driver's windows, and the estimate since then."""
+        account = self._accounts[owner, uuid]
+        account.known_ns += busy_ns
+        # A count of time doesn't go back.
+        account.told_ns = max(account.told_ns, account.known_ns + ahead_ns)
+
+    def judge(
+        self,
+        shares: Iterable[Share],
+        seen: Mapping[str, Mapping[Owner, ContainerSample]],
+        usage: NvmlUsage,
+        figures: ShareFigures,
+    ) -> list[Share]:
+        """Fill in the driver's samples of all cards that answer; returns the shares in debt."""
+        debtors: list[Share] = []
+        for uuid, sights in seen.items():
+            here = [share for share in shares if uuid in share.uuids]
+            claimed = {
+                share.owner: self._claim(share.owner, uuid, figures.of(share.owner, uuid).busy_ns)
+                for share in here
+            }
+            unexplained_ns = max(0, usage.card_busy_ns(uuid) - sum(claimed.values()))
+            for share in here:
+                sight = sights.get(share.owner, NOTHING)
+                # Where the driver's count is good it decides alone: any tenant of the card could
+                # make the rest look explained, by a ledger that claims more than it used.
+                claimed_ns = claimed[share.owner] + unexplained_ns
+                used_ns = sight.busy_ns if self.collects else min(sight.busy_ns, claimed_ns)
+                account = self._accounts[share.owner, uuid]
+                account.add(used_ns, self._clock_ns() - sight.behind_ns)
+                if account.debt_ns:
+                    debtors.append(share)
+        return debtors
+
+    def page(
+        self,
+        owner: Owner,
+        uuid: str,
+        *,
+        tenants_wanting: int,
+        burst_allowed: bool,
+        unaccounted_bytes: int,
+    ) -> CardActivity:
+        """Return what a container's hooks are told of a card."""
+        account = self._accounts[owner, uuid]
+        account.end_slice(self._clock_ns())
+        waits = self.collects and account.paid_until_ns > self._clock_ns()
+        return CardActivity(
+            uuid=uuid,
+            tenants_wanting=tenants_wanting,
+            burst_allowed=burst_allowed,
+            unaccounted_bytes=unaccounted_bytes,
+            busy_ns=account.told_ns,
+            paid_until_ns=account.paid_until_ns if waits else 0,
+            debt_ns=account.debt_ns if waits else 0,
+        )
+
+    def forget(self, living: frozenset[Owner]) -> None:
+        """Drop the containers that are gone."""
+        self._accounts = {key: each for key, each in self._accounts.items() if key[0] in living}
+
+    def _claim(self, owner: Owner, uuid: str, claimed_ns: int) -> int:
+        account = self._accounts[owner, uuid]
+        before, account.claimed_ns = account.claimed_ns, claimed_ns
+        return max(0, claimed_ns - before)

@@ -1,0 +1,113 @@
+/* A tenant that wants more of the card's time than its share; linked with the driver.
+ *
+ *   taker zero COUNT        COUNT processes with kernels of 2 ms; each writes zero into the ledger's
+ *                           paid_until_ns before each launch
+ *   taker each COUNT MS     COUNT processes one after another at a time, each for a kernel of MS,
+ *                           which it doesn't wait for by a call that the hook sees, and dies
+ *   taker contexts COUNT MS COUNT processes, each with a context for every kernel of MS
+ *
+ * The ledger lies in the working folder. All end with the first process. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAID_UNTIL = 64 + 24 }; /* struct vcuda_ledger_file: its first card */
+
+int cuInit(unsigned flags);
+int cuCtxCreate_v2(void **context, unsigned flags, int device);
+int cuCtxDestroy_v2(void *context);
+int cuModuleLoadData(void **module, const void *image);
+int cuModuleGetFunction(void **function, void *module, const char *name);
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared, void *stream, void **parameters, void **extra);
+int cuCtxSynchronize(void);
+int cuStreamQuery(void *stream);
+
+static void check(int result, const char *call) {
+    if (result != 0) {
+        fprintf(stderr, "taker: %s: %d\n", call, result);
+        _exit(1);
+    }
+}
+#define OK(call) check(call, #call)
+
+static void *begin(void **context) {
+    void *module, *function;
+    OK(cuCtxCreate_v2(context, 0, 0));
+    OK(cuModuleLoadData(&module, "\x7f"
+                                 "ELF"));
+    OK(cuModuleGetFunction(&function, module, "spin"));
+    return function;
+}
+
+static void launch(void *function, uint32_t micros) {
+    void *parameters[] = {&micros};
+    OK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL));
+}
+
+static void zero(void) {
+    uint64_t nothing = 0;
+    void *context, *function;
+    int file = open("ledger", O_RDWR);
+    OK(cuInit(0));
+    function = begin(&context);
+    for (;;) {
+        pwrite(file, &nothing, sizeof nothing, PAID_UNTIL);
+        launch(function, 2000);
+        OK(cuCtxSynchronize());
+    }
+}
+
+static void wait_unseen(void) {
+    while (cuStreamQuery(NULL) != 0) {
+        usleep(1000);
+    }
+}
+
+static void each(uint32_t micros) {
+    for (;;) {
+        pid_t child = fork();
+        if (child == 0) {
+            void *context;
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            OK(cuInit(0));
+            launch(begin(&context), micros);
+            wait_unseen();
+            kill(getpid(), SIGKILL);
+        }
+        waitpid(child, NULL, 0);
+    }
+}
+
+static void contexts(uint32_t micros) {
+    OK(cuInit(0));
+    for (;;) {
+        void *context;
+        launch(begin(&context), micros);
+        wait_unseen();
+        OK(cuCtxDestroy_v2(context));
+    }
+}
+
+int main(int argc, char **argv) {
+    uint32_t micros = argc > 3 ? (uint32_t)atoi(argv[3]) * 1000 : 0;
+    for (int i = 0; i < atoi(argv[2]); i++) {
+        if (fork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (strcmp(argv[1], "zero") == 0) {
+                zero();
+            } else if (strcmp(argv[1], "each") == 0) {
+                each(micros);
+            }
+            contexts(micros);
+        }
+    }
+    pause();
+    return 0;
+}
