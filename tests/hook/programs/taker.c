@@ -1,10 +1,10 @@
 /* A tenant that wants more of the card's time than its share; linked with the driver.
  *
- *   taker zero COUNT        COUNT processes with kernels of 2 ms; each writes zero into the ledger's
- *                           paid_until_ns before each launch
- *   taker each COUNT MS     COUNT processes one after another at a time, each for a kernel of MS,
- *                           which it doesn't wait for by a call that the hook sees, and dies
- *   taker contexts COUNT MS COUNT processes, each with a context for every kernel of MS
+ *   taker zero COUNT        COUNT processes with kernels of 2 ms; each writes zero into the
+ * ledger's paid_until_ns before each launch taker each COUNT MS     COUNT processes one after
+ * another at a time, each for a kernel of MS, which it doesn't wait for by a call that the hook
+ * sees, and dies taker contexts COUNT MS COUNT processes, each with a context for every kernel of
+ * MS
  *
  * The ledger lies in the working folder. All end with the first process. */
 #include <fcntl.h>
