@@ -1,12 +1,11 @@
 /* A tenant that wants more of the card's time than its share; linked with the driver.
  *
- *   taker zero COUNT        COUNT processes with kernels of 2 ms; each writes zero into the
- * ledger's paid_until_ns before each launch taker each COUNT MS     COUNT processes one after
- * another at a time, each for a kernel of MS, which it doesn't wait for by a call that the hook
- * sees, and dies taker contexts COUNT MS COUNT processes, each with a context for every kernel of
- * MS
+ *   taker zero COUNT          kernels of 2 ms; before each, zero into the ledger's paid_until_ns
+ *   taker each COUNT MS       a process for each kernel of MS, which dies without a settling call
+ *   taker contexts COUNT MS   a context for each kernel of MS
  *
- * The ledger lies in the working folder. All end with the first process. */
+ * COUNT of these run at a time. The ledger lies in the working folder. All end with the first
+ * process. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
