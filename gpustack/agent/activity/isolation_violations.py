@@ -60,8 +60,7 @@ class IsolationViolations:
         tell: takes the Event.
         hooks: where the hooks of all versions lie, a folder for each.
         proc: the proc file system of the host.
-        identity: tells processes apart, by host PID; None for one that has ended. Left out: asked
-            of `proc`.
+        identity: tells processes apart, by host PID; None: it has ended. Left out: by `proc`.
         clock: the time that looks have taken, in seconds; left out: CPU time, and that of waiting.
         now: monotonic seconds.
     """
@@ -198,7 +197,8 @@ class IsolationViolations:
         self._report_damage(
             share,
             "form kept",
-            "mode, owner and size of its ledger can't be restored: a writer or the disk holds it up",
+            "mode, owner and size of its ledger can't be restored: a process in it writes to it for"
+            " long, or the disk hangs",
         )
 
     def time_is_exceeded(self, share: Share, *, collected: bool) -> None:

@@ -31,7 +31,7 @@ def test_a_cleared_sum_is_reported_once_and_counts_what_it_hides(stage: Stage) -
     for _ in range(3):
         stage.sampler.look()
     assert [each.reason for each in stage.events] == ["LedgerDamaged"]
-    assert "the sum of its ledger" in str(stage.events[0].message)
+    assert "its sum isn't that" in str(stage.events[0].message)
     assert (stage.escapes.containers["LedgerDamaged"], stage.card("one").unaccounted_bytes) == (
         1,
         8 * MIB,
