@@ -58,6 +58,7 @@ def test_a_zeroed_debt_is_paid_by_the_agents_account(tmp_path: pathlib.Path) -> 
     assert events == [["taker", EXCEEDED]]
 
 
+@pytest.mark.nightly
 @escape(
     "A process, or a CUDA context, for every kernel of half a second or more",
     Outcome.REPORTED,
@@ -71,6 +72,7 @@ def test_kernels_of_ended_processes_are_paid_for(tmp_path: pathlib.Path, program
     assert had <= MOST + SETTLED, "of a debt there is none yet"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("rule", ["exact", "late", "seconds"])
 @pytest.mark.parametrize("cores", [20, 30])
 def test_shares_that_are_kept_lose_nothing_to_the_agents_account(
