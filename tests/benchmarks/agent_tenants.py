@@ -32,7 +32,7 @@ def use_card() -> None:
 def take_slot(path: pathlib.Path) -> int:
     descriptor = os.open(path, os.O_RDWR)
     offset = ledger.slot_offset(0)
-    os.pwrite(descriptor, ledger.SLOT_HEADER.pack(0, os.getpid()), offset)
+    os.pwrite(descriptor, ledger.SLOT_HEADER.pack(0, os.getpid(), 0, 0), offset)
     lock = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
     return descriptor
