@@ -62,8 +62,11 @@ void limiter_settle(struct limiter *limiter, const struct driver *driver, CUcont
                     CUdevice device) {
     for (unsigned i = 0; i < LIMITER_CONTEXTS; i++) {
         struct limiter_context *limited = &limiter->contexts[i];
+        if (atomic_load(&limited->timer.in_use) == 0) {
+            continue; /* without the lock: each synchronise comes here, and mostly finds nothing */
+        }
         lock_take(&limiter->lock);
-        bool settles = is_of(limited, driver, context, device) && limited->timer.in_use != 0;
+        bool settles = is_of(limited, driver, context, device);
         lock_release(&limiter->lock);
         if (settles) {
             settle_in_context(limiter, limited);
