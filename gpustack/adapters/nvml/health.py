@@ -118,14 +118,14 @@ def listen(handles: Mapping[str, Any], events: Any) -> None:
     Raises:
         pynvml.NVMLError: the driver refuses every card that might have them.
     """
+    present = {uuid: each for uuid, each in handles.items() if each is not None}
     refused: dict[str, pynvml.NVMLError] = {}
-    for uuid, handle in handles.items():
-        if handle is not None:
-            try:
-                _listen(uuid, handle, events)
-            except pynvml.NVMLError as error:
-                refused[uuid] = error
-    if refused and len(refused) == sum(each is not None for each in handles.values()):
+    for uuid, handle in present.items():
+        try:
+            _listen(uuid, handle, events)
+        except pynvml.NVMLError as error:
+            refused[uuid] = error
+    if refused and len(refused) == len(present):
         raise next(iter(refused.values()))
     for uuid, why in refused.items():
         logger.warning(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from gpustack.adapters.nvml import Nvml, NvmlError
+from gpustack.adapters.nvml import Busy, Nvml, NvmlError
 from gpustack.agent.identification.process_owners import Owner, ProcessOwners
 
 logger = logging.getLogger(__name__)
@@ -143,18 +143,8 @@ class NvmlUsage:
                 unowned[uuid] = self._nvml.unowned_bytes(uuid)
             except NvmlError as error:
                 logger.debug("card doesn't say what it has in use uuid=%s: %s", uuid, error)
-            # Only the end of the first look is of use: its beginning is unknown.
-            times = busy.busy_ns if uuid in self._counted_us else {}
-            span_us = busy.until_us - self._counted_us.get(uuid, busy.until_us)
-            span_ns = 1000 * max(0, span_us)  # the clock may have been set back
-            self._counted_us[uuid] = busy.until_us
-            empty = functools.partial(
-                ContainerSample,
-                span_ns=span_ns,
-                lag_ns=int(span_ns * busy.lag),
-                behind_ns=1000 * busy.behind_us,
-            )
-            sights = found[uuid] = collections.defaultdict(empty)
+            times, sights = self._begin(uuid, busy)
+            found[uuid] = sights
             for each in processes:
                 owner = owner_of(each.pid)
                 if owner is None and self._owners.identity(each.pid) is None:
@@ -177,3 +167,20 @@ class NvmlUsage:
                     sights[owner] = sights[owner].plus_ended(times[pid])
         self.unowned_bytes = unowned
         return found
+
+    def _begin(
+        self, uuid: str, busy: Busy
+    ) -> tuple[Mapping[int, int], collections.defaultdict[Owner, ContainerSample]]:
+        """Return the GPU time of a card's processes since the look before, and no sample yet."""
+        # Only the end of the first look is of use: its beginning is unknown.
+        times = busy.busy_ns if uuid in self._counted_us else {}
+        span_us = busy.until_us - self._counted_us.get(uuid, busy.until_us)
+        span_ns = 1000 * max(0, span_us)  # the clock may have been set back
+        self._counted_us[uuid] = busy.until_us
+        empty = functools.partial(
+            ContainerSample,
+            span_ns=span_ns,
+            lag_ns=int(span_ns * busy.lag),
+            behind_ns=1000 * busy.behind_us,
+        )
+        return times, collections.defaultdict(empty)

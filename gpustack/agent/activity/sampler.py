@@ -130,7 +130,7 @@ class ActivitySampler:
         for share in self._shares:
             self._take(share, seen)
         for share in self._accounts.judge(self._shares, seen, self._usage, self.figures):
-            self.memory.escapes.time_is_exceeded(share, collected=self._accounts.collects)
+            self._escapes.time_is_exceeded(share, collected=self._accounts.collects)
         self._publish(self._shares)
         # Last, because a tenant chooses how long this takes.
         self._escapes.look(self._sights(seen))
