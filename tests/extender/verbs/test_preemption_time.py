@@ -6,27 +6,15 @@ from typing import Any, cast
 
 import pytest
 
-from gpustack.model.node import Node
 from gpustack.model.place import within
-from gpustack.model.request import PodRequest
 from tests.extender.calls import bound, preempt
 from tests.extender.client import eventually
 from tests.extender.mini_cluster import MiniCluster, node, pod, serving
+from tests.extender.verbs.search_clock import SearchClock
 from tests.fakes.kube_api import FakeKubeApi
 
 NAMES = ("gpu0", "gpu1", "gpu2", "gpu3")
 RETRY = "tencent.com/gpu-retry"
-
-
-class Clock:
-    """Stands still, but for the searches of preempt."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-        self.search = 0.25
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 @pytest.fixture
@@ -34,16 +22,10 @@ def mini(
     api: FakeKubeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[MiniCluster]:
     """Each node has a pod on each card, and the last one has a card more."""
-    clock = Clock()
+    clock = SearchClock(0.25)
 
     def slow(*limits: Any, **options: Any) -> Any:
-        placer = within(*limits, **options)
-
-        def place(there: Node, request: PodRequest) -> Any:
-            clock.seconds += clock.search
-            return placer(there, request)
-
-        return place
+        return clock.slow(within(*limits, **options))
 
     monkeypatch.setattr("extender.verbs.preempt.within", slow)
     for name in NAMES:
@@ -55,8 +37,8 @@ def mini(
 
 
 @pytest.fixture
-def clock(mini: MiniCluster) -> Clock:
-    return cast(Clock, mini.service._clock)
+def clock(mini: MiniCluster) -> SearchClock:
+    return cast(SearchClock, mini.service._clock)
 
 
 def create(mini: MiniCluster, name: str, cores: int, namespace: str = "default") -> dict[str, Any]:
@@ -75,7 +57,7 @@ LAST = {NAMES[-1]: [f"low-{NAMES[-1]}"]}
 
 
 def test_pods_that_no_victims_help_leave_the_scheduler_time(
-    mini: MiniCluster, clock: Clock
+    mini: MiniCluster, clock: SearchClock
 ) -> None:
     began = clock()
     for number in range(40):
@@ -85,7 +67,7 @@ def test_pods_that_no_victims_help_leave_the_scheduler_time(
 
 
 def test_a_pod_whose_namespace_had_no_time_is_woken_once_it_has(
-    mini: MiniCluster, clock: Clock
+    mini: MiniCluster, clock: SearchClock
 ) -> None:
     for number in range(6):
         ask(mini, create(mini, f"other-{number}", 300))
@@ -98,7 +80,7 @@ def test_a_pod_whose_namespace_had_no_time_is_woken_once_it_has(
 
 
 def test_a_namespace_with_little_time_comes_to_each_node_in_turn(
-    mini: MiniCluster, clock: Clock
+    mini: MiniCluster, clock: SearchClock
 ) -> None:
     """Seven searches a question: two for each node without hope, and six for the last one."""
     mini.service._preempt_turns.used("default", 100)

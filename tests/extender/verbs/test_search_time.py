@@ -27,6 +27,7 @@ from gpustack.wire.kube.pod_disruption_budget import Budget, decode_budget
 from tests.extender.client import eventually
 from tests.extender.mini_cluster import MiniCluster, node, pod, serving
 from tests.extender.states import bound, known, view, waiting
+from tests.extender.verbs.search_clock import SearchClock
 from tests.fakes.kube_api import FakeKubeApi
 from tests.model import machines
 
@@ -34,21 +35,6 @@ CARD = machines.pod((100, 0))
 COUNT = 10
 NAMES = tuple(f"n{at}" for at in range(COUNT))
 SECONDS = 4.0  # of one question; a search takes one second
-
-
-class Clock:
-    """Stands still, but for searches: each takes a second, or as long as ``search`` says."""
-
-    def __init__(self) -> None:
-        self.seconds = 100.0
-        self.search = 1.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-    def place(self, there: Node, request: PodRequest, **options: Any) -> Any:
-        self.seconds += self.search
-        return place(there, request, **options)
 
 
 def host(name: str, cards: int, models: tuple[str, ...] = ("Tesla P40",)) -> Node:
@@ -60,14 +46,14 @@ def host(name: str, cards: int, models: tuple[str, ...] = ("Tesla P40",)) -> Nod
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr("extender.cache.node_evaluator.place", made.place)
+def clock(monkeypatch: pytest.MonkeyPatch) -> SearchClock:
+    made = SearchClock()
+    monkeypatch.setattr("extender.cache.node_evaluator.place", made.slow(place))
     return made
 
 
 @pytest.fixture
-def every_search(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
+def every_search(clock: SearchClock, monkeypatch: pytest.MonkeyPatch) -> SearchClock:
     """A search for the quota's sake, or for victims, takes a second as well."""
     answer = Attempt.answer
 
@@ -89,7 +75,7 @@ def full_but_last() -> ClusterCache:
     return seen
 
 
-def test_a_question_searches_for_so_long_and_the_next_goes_on(clock: Clock) -> None:
+def test_a_question_searches_for_so_long_and_the_next_goes_on(clock: SearchClock) -> None:
     evaluator, asked = NodeEvaluator(full_but_last()), waiting("a", CARD)
     began, unsearched = clock(), []
     for _ in range(3):
@@ -104,13 +90,13 @@ def test_a_question_searches_for_so_long_and_the_next_goes_on(clock: Clock) -> N
     assert evaluator.of(asked, NAMES, SearchTime(0.0, clock)).answers[-1].reason is None
 
 
-def test_a_question_to_one_node_is_always_answered(clock: Clock) -> None:
+def test_a_question_to_one_node_is_always_answered(clock: SearchClock) -> None:
     evaluator = NodeEvaluator(full_but_last())
     said = evaluator.of(waiting("a", CARD), ("n9",), SearchTime(0.5, clock))
     assert said.answers[0].reason is None
 
 
-def test_nodes_of_nominated_pods_are_searched_in_that_time(clock: Clock) -> None:
+def test_nodes_of_nominated_pods_are_searched_in_that_time(clock: SearchClock) -> None:
     """Each pod that goes first on a node costs a search more; the pod's own node comes first."""
     seen = full_but_last()
     evaluator = NodeEvaluator(seen)
@@ -125,7 +111,7 @@ def test_nodes_of_nominated_pods_are_searched_in_that_time(clock: Clock) -> None
     assert said.of("n8").reason is Reason.NOT_SEARCHED
 
 
-def test_other_models_within_a_quota_are_searched_in_that_time(every_search: Clock) -> None:
+def test_other_models_within_a_quota_are_searched_in_that_time(every_search: SearchClock) -> None:
     """These answers aren't remembered, so the next question begins where this one ended."""
     clock, seen = every_search, view()
     for at, name in enumerate(NAMES):
@@ -142,7 +128,7 @@ def test_other_models_within_a_quota_are_searched_in_that_time(every_search: Clo
     assert fitting == set(NAMES)
 
 
-def test_a_waiting_pod_is_woken_by_the_node_that_was_searched_later(clock: Clock) -> None:
+def test_a_waiting_pod_is_woken_by_the_node_that_was_searched_later(clock: SearchClock) -> None:
     seen = full_but_last()
     evaluator, asked = NodeEvaluator(seen), waiting("a", CARD)
     retry = Requeue(writer=None, cache=seen, evaluator=evaluator, clock=clock)  # type: ignore[arg-type]
@@ -161,7 +147,7 @@ def test_a_waiting_pod_is_woken_by_the_node_that_was_searched_later(clock: Clock
     assert looks[-1] == ["a"]
 
 
-def test_the_search_for_victims_on_one_node_ends_with_the_time(every_search: Clock) -> None:
+def test_the_search_for_victims_on_one_node_ends_with_the_time(every_search: SearchClock) -> None:
     clock, seen = every_search, view()
     seen.set_node(known(host("n0", 16)))
     held = [bound(seen, f"t{at}", CARD, "n0").uid for at in range(16)]
@@ -183,7 +169,7 @@ def test_the_search_for_victims_on_one_node_ends_with_the_time(every_search: Clo
 
 
 def test_budgets_without_an_end_are_looked_at_until_the_time_is_over(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
+    clock: SearchClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thousands of them cover each pod; to look at them takes a second a pod here."""
     seen = view()
@@ -211,7 +197,7 @@ def test_budgets_without_an_end_are_looked_at_until_the_time_is_over(
     assert clock() - began == SECONDS
 
 
-def test_the_time_of_a_question_is_a_part_of_its_deadline(clock: Clock) -> None:
+def test_the_time_of_a_question_is_a_part_of_its_deadline(clock: SearchClock) -> None:
     for seconds, searched in ((60.0, 1.0), (0.5, 0.25)):
         time = Deadline(seconds, clock, lambda: False).search_time
         with time:
@@ -222,7 +208,7 @@ def test_the_time_of_a_question_is_a_part_of_its_deadline(clock: Clock) -> None:
         assert time.is_over()
 
 
-def test_a_namespaces_odd_pods_keep_no_others_waiting(clock: Clock) -> None:
+def test_a_namespaces_odd_pods_keep_no_others_waiting(clock: SearchClock) -> None:
     """Each pod is of a kind of its own; the last node alone has room, for any."""
     clock.search = 0.01
     evaluator, shares = NodeEvaluator(full_but_last()), SearchShares(clock)
@@ -248,23 +234,23 @@ def test_a_namespaces_odd_pods_keep_no_others_waiting(clock: Clock) -> None:
 def mini(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
     for at in range(3):
         api.create("nodes", node(f"gpu{at}", at + 1))
-    with serving(api, tmp_path, clock=Clock()) as made:
+    with serving(api, tmp_path, clock=SearchClock()) as made:
         yield made
 
 
 @pytest.fixture
-def slow(mini: MiniCluster, monkeypatch: pytest.MonkeyPatch) -> Clock:
+def slow(mini: MiniCluster, monkeypatch: pytest.MonkeyPatch) -> SearchClock:
     """The clock of the extender, whose searches take time by it."""
-    clock: Any = mini.service._clock  # a Clock
+    clock: Any = mini.service._clock  # a SearchClock
     table = EquivalenceCache.table
 
     def timed(self: EquivalenceCache, request: PodRequest) -> Any:
         made = table(self, request)
-        made._placer = clock.place
+        made._placer = clock.slow(place)
         return made
 
     monkeypatch.setattr(EquivalenceCache, "table", timed)
-    return cast(Clock, clock)
+    return cast(SearchClock, clock)
 
 
 @pytest.mark.usefixtures("slow")
@@ -282,7 +268,9 @@ def test_the_scheduler_is_told_which_nodes_were_not_searched(mini: MiniCluster, 
     eventually(lambda: _filter(mini, created, names)["NodeNames"] == ["gpu2"])
 
 
-def test_odd_pods_of_one_namespace_leave_the_scheduler_time(mini: MiniCluster, slow: Clock) -> None:
+def test_odd_pods_of_one_namespace_leave_the_scheduler_time(
+    mini: MiniCluster, slow: SearchClock
+) -> None:
     slow.search = 0.3
     began = slow()
     for number in range(30):
