@@ -105,6 +105,9 @@ unit: native ## Model, wire, adapters, agent, extender, hook: no hosts needed
 .PHONY: long
 long: native ## The long tests, which `make check` leaves out
 	$(call run_tests,long,"long and not clock and not nightly")
+
+.PHONY: clock
+clock: native ## The tests whose verdict rests on a clock: they run alone
 	@$(STEP) clock -- pytest -q -m clock --reruns 4 tests
 
 .PHONY: nightly
@@ -156,8 +159,14 @@ e2e: testbed-build ## site.yml on a real cluster, pods that allocate and launch
 system-all: TESTBED := testbed
 system-all: system e2e ## Everything that needs hosts, with the examples that make test has no time for
 
+.PHONY: hosts
+hosts:
+	@$(MAKE) --no-print-directory --jobs=1 system e2e
+
+# The hosts' suites wait half of the time and leave the long tests a core.
 .PHONY: test
-test: lint docs unit long system e2e ## Everything, with its own set-up
+test: lint docs unit clock testbed-build ## Everything, with its own set-up
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line long hosts
 
 .PHONY: bench
 bench: native testbed-build ## Figures into docs/benchmarks.md
