@@ -84,7 +84,21 @@ def holds(node: Node, placement: Placement) -> Mapping[int, Use]:
     card that has its minor now is taken too: a container that still runs reaches that one, at
     /dev/nvidia<minor>. A card that the node no longer has holds nothing.
     """
-    find = _finder(node)  # once: a pod may have 64 containers, and a node claim 256 cards
+    return _peak(node, placement, _finder(node))
+
+
+def given(node: Node, placement: Placement) -> Mapping[int, Use]:
+    """Return what a pod was given of each card, by position in `node.cards`.
+
+    Like `holds`, but a card that got another minor counts once: a quota's tenant didn't ask for
+    the one at its old minor.
+    """
+    find = _finder(node)
+    return _peak(node, placement, lambda minor, uuid: find(minor, uuid)[:1])
+
+
+def _peak(node: Node, placement: Placement, find: _Find) -> Mapping[int, Use]:
+    """Return the largest take of each card. `find` is made once: a pod may have 64 containers."""
     running: dict[int, Use] = {}
     for container in placement.containers:
         if container.kind is not ContainerKind.INIT:

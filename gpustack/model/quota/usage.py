@@ -14,7 +14,7 @@ from typing import Final
 
 from gpustack.model.model_name import label_safe_model, model_matches
 from gpustack.model.node import Card, Node
-from gpustack.model.placement import Placement, holds, models_of
+from gpustack.model.placement import Placement, given, models_of
 
 _UNKNOWN: Final = "*"  # a model that nobody knows; no label-safe name has this character
 
@@ -155,9 +155,9 @@ class Usage:
 
 
 def amounts(node: Node, placement: Placement) -> Mapping[str, int]:
-    """Return what a placement holds: hundredths of a card by label-safe model."""
+    """Return what a pod was given: hundredths of a card by label-safe model."""
     found: Counter[str] = Counter()
-    for index, use in holds(node, placement).items():
+    for index, use in given(node, placement).items():
         model = node.cards[index].model
         found[model if model == _UNKNOWN else label_safe_model(model)] += use.cores
     return found

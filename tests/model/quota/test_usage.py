@@ -50,6 +50,14 @@ def test_a_part_and_the_whole_change_each_by_itself(rolled: random.Random, steps
                 assert found == pods
 
 
+def test_a_renumbered_card_counts_once_in_its_namespace() -> None:
+    """Its tenant reaches two cards until the pod ends, but was given one."""
+    answer = place(node(3), pod((100, 0)))
+    assert isinstance(answer, Placement)
+    moved = Node(name="node", cards=(card(0, uuid="GPU-1"), card(1, uuid="GPU-0"), card(2)))
+    assert sum(amounts(moved, answer).values()) == 100
+
+
 def test_an_unchanged_part_is_ranked_once() -> None:
     """Each filter of a pod asks for its namespace, which may have ten thousand pods."""
     usage = Usage()
