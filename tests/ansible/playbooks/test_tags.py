@@ -52,3 +52,30 @@ def test_a_scheduler_follows_its_extender(tmp_path: pathlib.Path) -> None:
     run = recorder.play(tmp_path, SITE, "--tags=gpustack_extender")
     assert run.status == 0, run.output
     assert run.hosts("kube_scheduler") == run.hosts("gpustack_extender") == ["cp1", "cp2"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "host", "check"),
+    [
+        ("gpustack_hook,gpustack_agent", "gpu2", "preflight"),
+        ("cluster_objects", "cp2", "kube_scheduler/preflight"),
+        pytest.param("gpustack_agent", "cp1", "preflight/cluster", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_host_that_fails_preflight_stops_a_run_of_some_tags(
+    tmp_path: pathlib.Path, tags: str, host: str, check: str
+) -> None:
+    groups = {
+        group: {name: {"fails": [check]} if name == host else {} for name in names}
+        for group, names in SITE.items()
+    }
+    run = recorder.play(tmp_path, groups, f"--tags={tags}")
+    assert run.status != 0
+    assert run.changed == []
+    assert f"because {host} didn't pass" in " ".join(run.output.split())
+
+
+def test_the_checks_of_preflight_may_be_left_out(tmp_path: pathlib.Path) -> None:
+    run = recorder.play(tmp_path, SITE, "--tags=nvidia_driver", "--skip-tags=preflight")
+    assert run.status == 0, run.output
+    assert {entry.role for entry in run.entries} == {"nvidia_driver"}
