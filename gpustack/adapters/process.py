@@ -3,6 +3,7 @@
 Source: proc(5), /proc/PID/stat.
 """
 
+import os
 import pathlib
 from typing import Final
 
@@ -39,11 +40,16 @@ def has_memory(pid: int, *, proc: pathlib.Path = pathlib.Path("/proc")) -> bool:
         pid: the process, as the reader's PID namespace numbers it.
         proc: the proc file system of the same PID namespace.
     """
-    return any(_pages(path) for path in (proc / str(pid) / "task").glob("*/statm"))
-
-
-def _pages(statm: pathlib.Path) -> int:
     try:
-        return int(statm.read_bytes().split()[0])
+        with os.scandir(proc / str(pid) / "task") as threads:
+            return any(_pages(each.path) for each in threads)
+    except OSError:
+        return False  # it ended while its threads were listed
+
+
+def _pages(thread: str) -> int:
+    try:
+        with open(f"{thread}/statm", "rb") as file:
+            return int(file.read().split()[0])
     except (OSError, IndexError):
         return 0

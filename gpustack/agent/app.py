@@ -207,8 +207,9 @@ class Agent:
             durations=self.durations,
             on_kubelet_restart=self.finder.kubelet_restarted,
         )
+        held, labels = self.recovery.with_held, settings.node_labels
         self.publisher = NodePublisher(
-            client=self.client, keys=keys, inventory=self.inventory, labels=settings.node_labels
+            client=self.client, keys=keys, inventory=self.inventory, held=held, labels=labels
         )
         self.condition = Condition(
             tasks=self.tasks,
@@ -292,9 +293,8 @@ class Agent:
         self.pods.stop()
         self.events.stop()
         self.tasks.join()
-        self.pod_resources.close()
-        self.cri.close()
-        self.nvml.close()
+        for each in (self.pod_resources, self.cri, self.nvml):
+            each.close()
         self.host_files.shared.close()
         self.folders.held.close()
         self._instance.release()

@@ -23,16 +23,12 @@ import msgspec
 from gpustack.model.lru import LRUCache
 from gpustack.model.node import Card, Node, arrange
 from gpustack.model.topology.link_level import BadLinks, Links, check_links
-from gpustack.model.units import (
-    CORES_PER_CARD,
-    MEMORY_UNIT_BYTES,
-    MOST_CARDS,
-    MOST_LINKED_CARDS,
-)
+from gpustack.model.units import MOST_CARDS, MOST_LINKED_CARDS
+from gpustack.model.use import IDLE, Use
 from gpustack.wire import schemas
 from gpustack.wire.annotations import BadAnnotation, annotations_of
 from gpustack.wire.keys import Keys
-from gpustack.wire.kube.quantities import parse_quantity
+from gpustack.wire.original_nodes import MOST_CARD_BYTES, equal_cards
 
 VERSION: Final = 1
 MODEL_LABEL: Final = "gaia.tencent.com/gpu-model"
@@ -56,7 +52,6 @@ _Version = Annotated[str, msgspec.Meta(max_length=80)]
 _Bus = Annotated[str, msgspec.Meta(max_length=32)]
 _Moment = Annotated[str, msgspec.Meta(max_length=64)]
 _Reason = Annotated[str, msgspec.Meta(max_length=_MOST_REASON)]
-_MOST_CARD_BYTES: Final = 9_007_199_254_740_991  # whole numbers that every reader of JSON keeps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +76,15 @@ class _Device(TypedDict):
     minor: Annotated[int, msgspec.Meta(ge=0, le=1_048_575)]
     uuid: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9._/-]+$", max_length=96)]
     model: _Name
-    memory: Annotated[int, msgspec.Meta(ge=0, le=_MOST_CARD_BYTES)]
+    memory: Annotated[int, msgspec.Meta(ge=0, le=MOST_CARD_BYTES)]
     sms: NotRequired[Annotated[int, msgspec.Meta(ge=0, le=65_535)]]
     numa: NotRequired[Annotated[int, msgspec.Meta(ge=0, le=1023)] | None]
     bus: NotRequired[_Bus]
     healthy: bool
     since: NotRequired[_Moment]
     reason: NotRequired[_Reason]
+    held_cores: NotRequired[Annotated[int, msgspec.Meta(ge=0, le=1_048_575)]]
+    held_memory: NotRequired[Annotated[int, msgspec.Meta(ge=0, le=1_073_741_823)]]
 
 
 class _Devices(TypedDict):
@@ -107,13 +104,16 @@ _PLAIN: Final = msgspec.json.Decoder(_Devices)
 def encode_devices(node: Node) -> str:
     """Return the value of the annotation `gpu-devices`: one line of JSON, keys in fixed order.
 
-    Without blanks: schedulers that send whole nodes send it a thousand times for every pod.
+    Without blanks: schedulers that send whole nodes send it a thousand times for every pod. What is
+    taken of the node's cards stands there as held by pods that are over.
     """
     body = {
         "version": VERSION,
         "driver": node.driver,
         "cuda": node.cuda,
-        "devices": [_device(card) for card in node.cards],
+        "devices": [
+            _device(card) | _held(use) for card, use in zip(node.cards, node.uses, strict=True)
+        ],
         "links": [list(row) for row in node.links],
     }
     if node.paths and node.paths != node.links:
@@ -136,8 +136,12 @@ def _device(card: Card) -> dict[str, Any]:
     }
 
 
+def _held(use: Use) -> dict[str, int]:
+    return {} if use.idle else {"held_cores": use.cores, "held_memory": use.memory_units}
+
+
 def decode_node(keys: Keys, node_json: Mapping[str, Any], labels: NodeLabels = LABELS) -> Node:
-    """Read a node of the API, with nothing taken of its cards yet.
+    """Read a node of the API; of its cards is taken what pods hold that are over.
 
     Raises:
         BadAnnotation: the annotation is too large, isn't JSON, has an unknown version, or describes
@@ -150,7 +154,7 @@ def decode_node(keys: Keys, node_json: Mapping[str, Any], labels: NodeLabels = L
     text = annotations_of(node_json).get(keys.gpu_devices)
     if text is None:
         model = written.get(labels.model, "")
-        return Node(name=name, cards=_equal_cards(keys, node_json, model), pool=pool)
+        return Node(name=name, cards=equal_cards(keys, node_json, model), pool=pool)
     return replace(_decode(keys.gpu_devices, text), name=name, pool=pool)
 
 
@@ -180,11 +184,13 @@ def _read(key: str, text: str, raw: bytes) -> Node:
     _check_distinct(key, cards)
     arranged, links = arrange(cards, _matrix(key, body, "links"))
     _, paths = arrange(cards, _matrix(key, body, "paths"))
+    held = {int(each["minor"]): _use(each) for each in body["devices"]}
     return Node(
         name="",
         cards=arranged,
         links=links,
         paths=paths,
+        uses=tuple(held[card.minor] for card in arranged),
         driver=body.get("driver", ""),
         cuda=body.get("cuda", ""),
     )
@@ -257,6 +263,11 @@ def _card(device: Mapping[str, Any]) -> Card:
     )
 
 
+def _use(device: Mapping[str, Any]) -> Use:
+    cores, memory_units = device.get("held_cores", 0), device.get("held_memory", 0)
+    return Use(cores=int(cores), memory_units=int(memory_units)) if cores or memory_units else IDLE
+
+
 def _check_distinct(key: str, cards: tuple[Card, ...]) -> None:
     for name in ("minor", "uuid"):
         seen = set()
@@ -265,35 +276,3 @@ def _check_distinct(key: str, cards: tuple[Card, ...]) -> None:
             if value in seen:
                 raise BadAnnotation(key, f"devices[{position}].{name}: {value!r} stands twice")
             seen.add(value)
-
-
-def _equal_cards(keys: Keys, node_json: Mapping[str, Any], model: str) -> tuple[Card, ...]:
-    field, cores = _allocatable(node_json, keys.vcuda_core)
-    count = cores // CORES_PER_CARD
-    if count == 0:
-        return ()
-    if count > MOST_CARDS:
-        problem = f"{cores} hundredths are {count} cards; a node has {MOST_CARDS} at most"
-        raise BadAnnotation(keys.vcuda_core, problem, field=field)
-    field, memory_units = _allocatable(node_json, keys.vcuda_memory)
-    memory_bytes = memory_units // count * MEMORY_UNIT_BYTES
-    if memory_bytes > _MOST_CARD_BYTES:
-        problem = f"{memory_units} units of 256 MiB on {count} cards are more than cards can have"
-        raise BadAnnotation(keys.vcuda_memory, problem, field=field)
-    return tuple(
-        Card(minor=minor, uuid="", model=model, memory_bytes=memory_bytes) for minor in range(count)
-    )
-
-
-def _allocatable(node_json: Mapping[str, Any], resource: str) -> tuple[str, int]:
-    """Return where a node says what it offers of a resource, and how much; 0 where unreadable."""
-    status = node_json.get("status") or {}
-    for name in ("allocatable", "capacity"):
-        amounts = status.get(name) or {}
-        if resource in amounts:
-            field = f"status.{name}[{resource}]"
-            try:
-                return field, max(0, parse_quantity(amounts[resource]))
-            except ValueError:
-                return field, 0
-    return "", 0

@@ -37,6 +37,20 @@ def test_a_ledger_with_too_many_locks_takes_a_bounded_time(tmp_path: pathlib.Pat
     assert next(looks) < 10
 
 
+def test_a_ledger_that_is_cut_off_while_it_is_read_is_damaged(tmp_path: pathlib.Path) -> None:
+    path = _ledger(tmp_path)
+    with path.open("r+b") as file:
+        os.pwrite(file.fileno(), b"x", ledger.slot_offset(0))
+
+    def cut() -> float:
+        """Cut it off when the locks are looked up, after its first read."""
+        os.truncate(path, 100)
+        return 0.0
+
+    with pytest.raises(two_slot_page.LayoutError, match="ends after 100 bytes"):
+        mapped.read_ledger(path, clock=cut)
+
+
 def _restore(path: pathlib.Path) -> Mapping[str, str] | None:
     descriptor = mapped.open_for_writing(path)
     try:

@@ -30,6 +30,17 @@ def test_a_process_that_has_ended_has_none() -> None:
     assert not process.has_memory(child.pid)
 
 
+def test_a_process_that_ends_while_its_threads_are_listed_has_none(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "7"
+    folder.mkdir()
+    with subprocess.Popen(["sleep", "60"]) as child:
+        threads = os.open(f"/proc/{child.pid}/task", os.O_RDONLY)
+        child.kill()
+    (folder / "task").symlink_to(f"/proc/self/fd/{threads}")  # a folder still, without a list
+    assert not process.has_memory(7, proc=tmp_path)
+    os.close(threads)
+
+
 def test_a_process_whose_main_thread_has_ended_has_memory() -> None:
     command = [sys.executable, "-c", HEADLESS]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:

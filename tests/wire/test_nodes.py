@@ -37,7 +37,7 @@ def body() -> Any:
     return json.loads(encode_devices(PAIR))
 
 
-@given(nodes(used=False))
+@given(nodes())
 def test_a_node_reads_back_as_it_was_written(node: Node) -> None:
     published = api_node(encode_devices(node))
     published["metadata"]["name"] = node.name

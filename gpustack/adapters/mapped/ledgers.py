@@ -97,9 +97,13 @@ def read_ledger_head(fd: int) -> bytes:
 
     Raises:
         BusyLedgerError: a read would wait.
+        LayoutError: the tenant has cut them off; it may put them back at any moment.
         OSError: the file can't be read.
     """
-    return _read_now(fd, ledger.HEAD_BYTES, 0)
+    head = _read_now(fd, ledger.HEAD_BYTES, 0)
+    if len(head) < ledger.HEAD_BYTES:
+        raise two_slot_page.LayoutError(f"ledger ends after {len(head)} bytes")
+    return head
 
 
 def load(fd: int) -> None:
@@ -136,7 +140,7 @@ def read_open_ledger(
     slots = ledger.used_slots(data) if len(data) == ledger.FILE_BYTES else ()
     alive = frozenset(_locked(fd, slots, clock))
     reading, head = ledger.decode(data, alive), data[: ledger.HEAD_BYTES]
-    false_sums = ledger.false_sums(data, _read_now(fd, ledger.HEAD_BYTES, 0), slots)
+    false_sums = ledger.false_sums(data, read_ledger_head(fd), slots)
     return dataclasses.replace(reading, false_sums=false_sums), head, slots
 
 

@@ -35,6 +35,7 @@ class Busy:
 
 # The driver keeps samples for some seconds only; its average covers no earlier time.
 _LONGEST_SPAN_US: Final = 3_000_000
+_ALL_PERCENT: Final = 100
 # Time stamps are the host's clock, which may be set back: what is later than this was before.
 _AHEAD_US: Final = 1_000_000
 
@@ -123,7 +124,10 @@ def _running(handle: Any) -> Any:
 
 def _samples(handle: Any, since_us: int) -> Any:
     try:
-        return pynvml.nvmlDeviceGetProcessUtilization(handle, since_us)
+        found = pynvml.nvmlDeviceGetProcessUtilization(handle, since_us)
+        # Drivers have given numbers as 2147483632 (github.com/NVIDIA/DCGM/issues/83, and
+        # Syllo/nvtop/issues/110): such a sample says nothing, its time neither.
+        return [each for each in found if each.smUtil <= _ALL_PERCENT]
     except pynvml.NVMLError:
         # No process has run since then, or the card has no such counter (before Maxwell).
         return ()

@@ -21,11 +21,14 @@ from gpustack.agent.containers.allocation_records import AllocationRecords, PodR
 from gpustack.agent.containers.limits_files import LimitsFiles, LimitsFilesError
 from gpustack.agent.containers.restore import Restore
 from gpustack.agent.identification.runtime import RuntimeView
+from gpustack.model.node import Node
+from gpustack.model.placement import apply
 from gpustack.wire.pods import finished
 
 logger = logging.getLogger(__name__)
 
 _ASK_SECONDS = 2.0
+_HELD_SECONDS = 2.0  # between looks while containers run whose pods are over
 _BEGIN_SECONDS = 10.0  # of the time that systemd gives the agent to start (TimeoutStartSec)
 
 
@@ -57,12 +60,14 @@ class Recovery:
         self._period_seconds = period_seconds
         self.failures = 0
         self._lock = threading.Lock()  # guards _stuck: Allocate frees what has ended, too
+        self._over = frozenset[str]()  # UIDs of pods that are over, whose containers run
         self._stuck: dict[str, str] = {}  # by UID of an ended pod: why cards or folders are left
 
     def begin(self) -> None:
         """Look once, before the kubelet may ask; pods of a slow API server come later."""
         self.restore()
         self.free_ended(time.monotonic() + _BEGIN_SECONDS)
+        self._look_for_over()
 
     def run(self, stop: threading.Event) -> None:
         """Look again and again; soon after a pod changed, and every `period_seconds`."""
@@ -71,7 +76,18 @@ class Recovery:
             self._records.retry()
             self.restore()
             self.free_ended()
-            self._pods.wait_or_stop(version, stop, self._period_seconds)
+            self._look_for_over()
+            self._pods.wait_or_stop(
+                version, stop, _HELD_SECONDS if self._over else self._period_seconds
+            )
+
+    def with_held(self, node: Node) -> Node:
+        """Return the node with the cards taken that pods hold which are over."""
+        over = self._over
+        for record in self._records.all() if over else ():
+            if record.uid in over:
+                node = apply(node, record.placement)
+        return node
 
     @property
     def is_whole(self) -> bool:
@@ -119,6 +135,33 @@ class Recovery:
                 break
         for uid in orphans:
             self._attempt(uid, functools.partial(self._remove_orphan, uid, living))
+
+    def _look_for_over(self) -> None:
+        """Look which containers run although their pods were deleted by force, or have failed."""
+        if not self._pods.synced:
+            return
+        ended = [record for record in self._records.all() if self._may_have_ended(record.uid)]
+        living = self._runtime.containers() if ended else ()
+        if living is not None:
+            running = {record.uid: record for record in ended if _runs(record.uid, living)}
+            self._over = self._over.intersection(running)
+            try:
+                others = running.keys() - self._over
+                self._over = self._over.union(
+                    [uid for uid in others if self._is_over(running[uid])]
+                )
+            except KubeUnavailable as error:
+                logger.debug("not known whether pods are over: %s", error)
+
+    def _is_over(self, record: PodRecord) -> bool:
+        shown = self._pods.get(record.uid)
+        if shown is not None:
+            return finished(shown)
+        try:  # the watch may not show a new pod yet
+            return self._pods.is_gone(record.uid, (record.namespace, record.name), _ASK_SECONDS)
+        except KubeError as error:
+            logger.debug("not known whether a pod is over pod_uid=%s: %s", record.uid, error)
+            return False
 
     def _attempt(self, uid: str, step: Callable[[], None]) -> bool:
         """Free one pod; a failure is logged once, and delays no other pod.

@@ -31,6 +31,7 @@ class NodePublisher:
         client: the API server.
         keys: the domain's names.
         inventory: the cards.
+        held: returns the node with what is held of it by pods that are over.
         labels: the operator's, besides that of the model.
         clock: monotonic seconds.
 
@@ -45,12 +46,14 @@ class NodePublisher:
         client: KubeClient,
         keys: Keys,
         inventory: CardInventory,
+        held: Callable[[Node], Node] = lambda node: node,
         labels: Mapping[str, str] = MappingProxyType({}),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._keys = keys
         self._inventory = inventory
+        self._held = held
         self._labels = labels
         self._clock = clock
         self.published = threading.Event()
@@ -58,14 +61,14 @@ class NodePublisher:
 
     def run(self, stop: threading.Event) -> None:
         """Publish until `stop` is set."""
-        written, due = -1, self._clock()
+        written, seen, due = None, -1, self._clock()
         while not stop.is_set():
-            node, generation = self._inventory.wait_for_change(written, _LOOK_SECONDS)
-            now = self._clock()
-            if generation == written and now < due:
+            node, seen = self._inventory.wait_for_change(seen, _LOOK_SECONDS)
+            node, now = self._held(node), self._clock()
+            if node == written and now < due:
                 continue
             if self.publish(node):
-                written, due = generation, now + _REPEAT_SECONDS
+                written, due = node, now + _REPEAT_SECONDS
             else:
                 stop.wait(_RETRY_SECONDS)
 

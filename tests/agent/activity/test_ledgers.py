@@ -171,6 +171,17 @@ def test_a_resized_ledger_is_an_error_and_its_file_is_closed(hooked: _Hooked, si
     assert hooked.look().slots == ()
 
 
+@pytest.mark.parametrize("size", [0, ledger.HEADER.size, 100])
+def test_a_ledger_that_was_short_for_a_moment_has_moved(hooked: _Hooked, size: int) -> None:
+    hooked.look()
+    whole = hooked.path.read_bytes()
+    os.truncate(hooked.path, size)
+    head = hooked.ledgers.head(hooked.share)
+    hooked.path.write_bytes(whole)
+    hooked.look()
+    assert hooked.ledgers.moved(hooked.share, head)
+
+
 def test_a_ledger_that_is_no_more_watched_is_closed(hooked: _Hooked) -> None:
     before = len(os.listdir("/proc/self/fd"))
     hooked.look()

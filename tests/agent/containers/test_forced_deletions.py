@@ -5,7 +5,9 @@ import time
 import pytest
 
 from gpustack.model.units import CORES_PER_CARD
-from tests.agent.host import KEYS, Host, Pod, card_of
+from gpustack.model.use import IDLE, Use
+from gpustack.wire.nodes import decode_node
+from tests.agent.host import KEYS, NODE, Host, Pod, card_of
 from tests.fakes.kubelet import AdmissionError
 from tests.fakes.nvml import card
 
@@ -87,6 +89,22 @@ def test_a_container_in_an_unknown_state_keeps_its_card(host: Host) -> None:
     host.cri.lose_state(running)
     host.api.delete("pods", "gone")
     _is_given_when_it_ends(host, running)
+
+
+def test_the_node_says_what_an_ended_pod_holds(host: Host) -> None:
+    """Else the extender would give its card to one pod after another, and each would fail here."""
+    host.start_agent()
+    pod = host.share("gone", 1)
+    host.kubelet.admit(pod)
+    running = host.cri.run(pod["metadata"]["uid"], "c0")
+    host.api.delete("pods", "gone")
+
+    def held() -> tuple[Use, ...]:
+        return decode_node(KEYS, host.api.get("nodes", NODE)).uses
+
+    host.wait_until(lambda: held() == (IDLE, Use(cores=50, memory_units=32)))
+    host.cri.exit(running)
+    host.wait_until(lambda: held() == (IDLE, IDLE))
 
 
 def test_a_wait_in_vain_is_not_repeated_for_each_pod(host: Host) -> None:

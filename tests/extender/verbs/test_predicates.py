@@ -37,6 +37,19 @@ def test_two_whole_cards_come_from_one_node(mini: MiniCluster) -> None:
     assert mini.annotations("whole")["tencent.com/predicate-gpu-idx-0"] == "0,1"
 
 
+def test_a_card_that_an_ended_pod_holds_is_not_given(mini: MiniCluster) -> None:
+    value = node("gpu3")
+    described = json.loads(value["metadata"]["annotations"][KEYS.gpu_devices])
+    described["devices"][0].update(held_cores=60, held_memory=10)
+    value["metadata"]["annotations"][KEYS.gpu_devices] = json.dumps(described)
+    mini.api.create("nodes", value)
+    eventually(lambda: "gpu3" in mini.service.cache.node_names)
+    for name, cores, minor in (("whole", 100, "1"), ("share", 40, "0")):
+        assert mini.ask(mini.create(pod(name, cores, 32)), ["gpu3"])["NodeNames"] == ["gpu3"]
+        assert mini.annotations(name)["tencent.com/predicate-gpu-idx-0"] == minor
+    assert not mini.ask(mini.create(pod("no-more", 1, 1)), ["gpu3"])["NodeNames"]
+
+
 def test_full_nodes_are_answered_by_the_chosen_one_untouched(mini: MiniCluster) -> None:
     given = [{**node(name), "extra": {"näme": [1, 2.5, None]}} for name in ("gpu1", "gpu2")]
     body = {"Pod": mini.create(pod("p", 50, 32)), "Nodes": {"items": given}, "NodeNames": None}
