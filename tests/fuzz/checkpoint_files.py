@@ -122,6 +122,6 @@ TARGET: Final = Target(
         '"AllocResp":',
         "=null",
     ],
-    limit_bytes=4 << 20,  # a record has some 1 KB, and a host a few hundred
+    limit_bytes=512 << 10,  # a record has some 1 KB, and a host a few hundred
     cpu_seconds=8.0,
 )

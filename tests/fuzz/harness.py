@@ -50,9 +50,13 @@ class Target:
             AssertionError: a rule is broken. Whatever else the parser lets out goes through.
         """
         begun = time.process_time()
-        self.check(stretched(data, self.limit_bytes))
-        took = time.process_time() - begun
-        assert took <= self.cpu_seconds, f"took {took:.1f} s of processor time"
+        try:
+            self.check(stretched(data, self.limit_bytes))
+            took = time.process_time() - begun
+            assert took <= self.cpu_seconds, f"took {took:.1f} s of processor time"
+        except BaseException:
+            print(f"the input: {data!r}")  # libFuzzer's own file of it goes with its folder
+            raise
 
 
 def check_message(message: str) -> None:
