@@ -8,16 +8,25 @@ from gpustack.wire.quota import BadQuota, parse_quota
 from tests.fuzz.harness import Target
 
 _MOST_HUNDREDTHS: Final = 100_000_000
+_MOST_PROBLEMS: Final = 20
+_LONGEST_PROBLEM: Final = 700
 
 
 def check(data: bytes) -> None:
     try:
         quota = parse_quota(data.decode("utf-8", "replace"))
-    except BadQuota:
+    except BadQuota as error:
+        _check_refusal(error)
         return
     for namespace in quota.namespaces.values():
         assert all(0 <= each <= _MOST_HUNDREDTHS for each in namespace.cards.values())
     assert parse_quota(_written(quota)) == quota
+
+
+def _check_refusal(error: BadQuota) -> None:
+    """Assert that a few problems are told, each in a line's length."""
+    assert 0 < len(error.problems) <= _MOST_PROBLEMS
+    assert all(0 < len(each) <= _LONGEST_PROBLEM for each in error.problems)
 
 
 def _written(quota: Quota) -> str:
@@ -60,5 +69,5 @@ TARGET: Final = Target(
         "111111111111111111111",
     ],
     limit_bytes=1 << 20,  # of a ConfigMap (kubernetes/pkg/apis/core/validation: MaxSecretSize)
-    cpu_seconds=8.0,
+    cpu_seconds=4.0,
 )
