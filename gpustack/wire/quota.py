@@ -16,6 +16,7 @@ from gpustack.model.model_name import label_safe_model
 from gpustack.model.quota.quota import NO_QUOTA, NamespaceQuota, Quota
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.wire import schemas
+from gpustack.wire.quoting import quoted
 
 CONFIG_MAP_NAMESPACE: Final = "kube-system"
 CONFIG_MAP_NAME: Final = "gpuquota"
@@ -23,6 +24,9 @@ KEY: Final = "gpu_quota"
 
 # Characters of a number: its digits are within the 28 that decimal keeps, its exponent in range.
 _LONGEST: Final = 20
+# A ConfigMap of 1 MiB has room for 300 000: they took 7 s, and 14 MB of the log and of an Event.
+_MOST_PROBLEMS: Final = 20
+_LONGEST_PROBLEM: Final = 600  # characters: the names of a namespace and a model have 253 each
 
 
 class BadQuota(GpustackError, ValueError):
@@ -56,19 +60,19 @@ def parse_quota(text: str) -> Quota:
 
     Raises:
         BadQuota: not JSON, a key that stands twice, or anything that the schema doesn't allow;
-            lists every problem with its path.
+            lists the first 20 problems with their paths.
     """
     try:
         body = json.loads(
             text, parse_float=_number, parse_constant=_refuse, object_pairs_hook=_distinct
         )
-        problems = schemas.problems(schemas.load("gpu-quota"), body)
+        problems = schemas.problems(schemas.load("gpu-quota"), body, _MOST_PROBLEMS)
     except ValueError as error:
         raise BadQuota([f"is not JSON: {error}"]) from None
     except RecursionError:
         raise BadQuota(["is nested too deeply"]) from None
     if problems:
-        raise BadQuota(problems)
+        raise BadQuota([_cut(problem) for problem in problems])
     return Quota(namespaces={name: _namespace(name, each) for name, each in body.items()})
 
 
@@ -98,6 +102,11 @@ def _number(text: str) -> decimal.Decimal:
     return decimal.Decimal(text)
 
 
+def _cut(problem: str) -> str:
+    """Return a problem without the rest of a name that no object can have."""
+    return problem if len(problem) <= _LONGEST_PROBLEM else f"{problem[:_LONGEST_PROBLEM]}..."
+
+
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not a number")
 
@@ -106,6 +115,6 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     body: dict[str, Any] = {}
     for key, value in pairs:
         if key in body:
-            raise ValueError(f"{key!r} stands twice")
+            raise ValueError(f"{quoted(key)} stands twice")
         body[key] = value
     return body

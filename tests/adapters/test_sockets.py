@@ -140,8 +140,17 @@ def test_a_runtime_with_cdi_is_known(
         ("containerd", "v1.7.24", {"enableCDI": False, "cdiSpecDirs": _DIRS}, "enable_cdi = true"),
         ("containerd", "v1.7.24", {"enableCDI": "false", "cdiSpecDirs": _DIRS}, "has CDI off"),
         ("containerd", "of-a-vendor", {}, "has CDI off"),
-        ("containerd", "v2.0.0", {"enableCDI": True, "cdiSpecDirs": ["/a"]}, "cdi_spec_dirs.* /a,"),
+        (
+            "containerd",
+            "v2.0.0",
+            {"enableCDI": True, "cdiSpecDirs": ["/a"]},
+            "cdi_spec_dirs.* '/a',",
+        ),
         ("containerd", "v2.4.0", {"cdiSpecDirs": []}, "/var/run/cdi; add it.* none,"),
+        # found by tests/fuzz
+        ("containerd", "v2.0.0", {"cdiSpecDirs": ["/a\0b"]}, "cdi_spec_dirs"),
+        ("containerd", "v2.0.0", {"cdiSpecDirs": ["/\ud800"]}, r"has '/.ud800', and"),
+        ("containerd", f"v{'1' * 5000}.0.0", {"cdiSpecDirs": ["/a"]}, "cdi_spec_dirs"),
         ("cri-o", "1.27.4", {}, "takes no CDI devices from the kubelet; upgrade it to 1.28.0"),
         ("docker", "27.3.1", {}, "docker 27.3.1 isn't known to take CDI devices"),
     ],

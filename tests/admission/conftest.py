@@ -2,6 +2,7 @@
 
 import collections.abc
 import itertools
+import pathlib
 from typing import Final
 
 import pytest
@@ -55,6 +56,17 @@ def before(
 @pytest.fixture(scope="session")
 def site(before: tuple[plane.ControlPlane, Json], tmp_path_factory: pytest.TempPathFactory) -> Site:
     control, _ = before
+    return guarded(control, tmp_path_factory.mktemp("rendered"))
+
+
+def guarded(control: plane.ControlPlane, folder: pathlib.Path, **variables: object) -> Site:
+    """Give a control plane with nodes the role's policies, and return when they hold.
+
+    Args:
+        control: where.
+        folder: an empty one, for the templates.
+        variables: what differs from the role's defaults, and from this suite's.
+    """
 
     def client(user: str, *groups: str) -> KubeClient:
         return KubeClient.from_kubeconfig(control.kubeconfig(user, groups))
@@ -68,8 +80,9 @@ def site(before: tuple[plane.ControlPlane, Json], tmp_path_factory: pytest.TempP
     )
     identity.lay_policies(
         control,
-        tmp_path_factory.mktemp("rendered"),
+        folder,
         cluster_objects_node_name_accounts=[SPARED],
+        **variables,
     )
     asked = made.pod()
     probes = {

@@ -34,9 +34,13 @@ from gpustack.model.units import MOST_CARDS, MOST_LINKED_CARDS
 from gpustack.wire import nodes, pods, schemas, user_keys
 from gpustack.wire.extender_v1.filter import MOST_NODES
 from gpustack.wire.mapped import ledger
+from tests.admission import rights
 
 ROOT: Final = pathlib.Path(__file__).resolve().parents[2]
-PAGES: Final = (ROOT / "docs/reference.md", *sorted((ROOT / "docs/reference").glob("*.md")))
+PAGES: Final = (
+    *(ROOT / "docs" / name for name in ("reference.md", "security.md")),
+    *sorted((ROOT / "docs/reference").glob("*.md")),
+)
 BLOCK: Final = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 _COLUMNS: Final = "100"  # the width of help texts
 _KIB: Final = 1024
@@ -271,6 +275,8 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "keys that reload": live_keys,
     "refusals": refusals,
     "limits": limits,
+    "accounts": lambda: rows(("account", "who that is"), rights.ACCOUNTS.items()),
+    "rights": lambda: rows(("object", "call", "field", *rights.ACCOUNTS), rights.table()),
 }
 
 

@@ -99,3 +99,21 @@ def test_any_quota_reads_back(data: st.DataObject) -> None:
         for name, each in quota.namespaces.items()
     }
     assert decode_quota({"data": {"gpu_quota": json.dumps(body)}}) == quota
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"a": {"pool": [0] * 50_000}}),
+        json.dumps({"a": {"quota": {str(at): -1 for at in range(20_000)}}}),
+        json.dumps({"x" * 100_000: 1}),
+        json.dumps({"x" * 100_000: {}, "y": {}}).replace('"y"', f'"{"x" * 100_000}"'),
+    ],
+    ids=["pools", "models", "a-name", "a-name-twice"],
+)
+def test_a_text_full_of_problems_is_refused_in_few_words(text: str) -> None:
+    """Found by tests/fuzz: the extender told all of them, for seconds, in an Event of megabytes."""
+    with pytest.raises(BadQuota) as caught:
+        parse_quota(text)
+    assert 0 < len(caught.value.problems) <= 20
+    assert len(str(caught.value)) < 20 * 700

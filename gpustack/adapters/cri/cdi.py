@@ -15,9 +15,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpustack.adapters.cri.client import RuntimeVersion
+from gpustack.wire.quoting import quoted
 
 _OLDEST: Final = {"containerd": (1, 7, 2), "cri-o": (1, 28, 0)}
-_NUMBERS: Final = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
+_NUMBERS: Final = re.compile(r"v?([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})")
 
 
 def why_no_cdi(version: RuntimeVersion, config: Mapping[str, Any], folder: pathlib.Path) -> str:
@@ -41,12 +42,21 @@ def why_no_cdi(version: RuntimeVersion, config: Mapping[str, Any], folder: pathl
     folders = config.get("cdiSpecDirs")
     if not isinstance(folders, list) or config.get("enableCDI", True) is not True:
         return f"{name} has CDI off; set enable_cdi = true in its config.toml and restart it"
-    if os.path.realpath(folder) not in [os.path.realpath(str(each)) for each in folders]:
+    if os.path.realpath(folder) not in map(_real_path, folders):
         return (
             f"{name} reads no CDI specs in {folder}; add it to cdi_spec_dirs in its config.toml,"
-            f" which has {', '.join(map(str, folders)) or 'none'}, and restart it"
+            f" which has {quoted(', '.join(map(str, folders))) if folders else 'none'}, and"
+            " restart it"
         )
     return ""
+
+
+def _real_path(shown: object) -> str:
+    """Return where a folder of the configuration leads; empty for what is no path."""
+    try:
+        return os.path.realpath(str(shown))
+    except ValueError:  # a NUL, or half of a surrogate pair
+        return ""
 
 
 def _dotted(numbers: tuple[int, ...]) -> str:

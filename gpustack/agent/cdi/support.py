@@ -16,11 +16,12 @@ from typing import Final
 from gpustack.adapters.cri import CriClient, CriUnavailable, why_no_cdi
 from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
 from gpustack.model.errors import GpustackError
+from gpustack.wire.quoting import quoted
 
 logger = logging.getLogger(__name__)
 
 _OLDEST_KUBELET: Final = (1, 29)
-_NUMBERS: Final = re.compile(r"v(\d+)\.(\d+)\.")
+_NUMBERS: Final = re.compile(r"v([0-9]{1,9})\.([0-9]{1,9})\.")
 _API_SECONDS: Final = 2.0  # an Allocate may be waiting
 # A kubelet or a runtime that is replaced restarts; the kubelet's restart is noticed at once.
 _AGAIN_SECONDS: Final = 60.0
@@ -118,7 +119,7 @@ class CdiSupport:
         version = ((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion") or ""
         numbers = _NUMBERS.match(version)
         if numbers is None:
-            raise KubeUnavailable(f"{path}: status.nodeInfo.kubeletVersion is {version!r}")
+            raise KubeUnavailable(f"{path}: status.nodeInfo.kubeletVersion is {quoted(version)}")
         if tuple(map(int, numbers.groups())) >= _OLDEST_KUBELET:
             return ""
         return f"the kubelet is {version}, and passes CDI devices on since 1.29; upgrade it"

@@ -47,6 +47,14 @@ def test_a_new_kubelet_is_taken(on: Host, version: str) -> None:
     assert list(on.start_agent().cdi.problem) == []
 
 
+def test_a_kubelets_endless_version_is_not_known(on: Host) -> None:
+    """Python refuses to make a number of 5000 digits, with an error of its own."""
+    _kubelet(on, f"v{'1' * 5000}.29.1")
+    on.start_agent()
+    (problem,) = [each for each in on.agent.condition.unready() if "by CDI" in each]
+    assert problem.endswith("(5006 characters)"), problem
+
+
 def test_a_runtime_without_cdi_ends_the_start(on: Host) -> None:
     on.cri.version, on.cri.config = "v1.7.24", {"enableCDI": False, "cdiSpecDirs": ["/etc/cdi"]}
     with pytest.raises(ConfigError, match=r"cdi\.enabled: containerd v1\.7\.24 has CDI off; set "):
