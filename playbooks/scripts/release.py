@@ -2,10 +2,11 @@
 
     release.py [--output FOLDER] [--arch x86_64 --arch aarch64] [--python 3.11 --python 3.12]
 
-The version stands in gpustack/__init__.py alone. A release holds our wheel, the bundle's archive,
-RELEASE-NOTES.md (the version's section of CHANGELOG.md, the steps of an upgrade first),
-THIRD-PARTY-NOTICES.txt (the licences of the packages in the bundle, by the installed packages'
-own metadata) and SHA256SUMS. The same sources give the same bytes.
+The version stands in gpustack/__init__.py alone. A release holds our wheel, the archive of the
+bundle, the collection, RELEASE-NOTES.md (the version's section of CHANGELOG.md, the steps of an
+upgrade first), THIRD-PARTY-NOTICES.txt (the licences of the packages in the bundle, by the
+installed packages' own metadata), sbom.cdx.json and SHA256SUMS. The same sources give the same
+bytes.
 """
 
 import argparse
@@ -19,19 +20,16 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 import bundle
+import collection
 
 # What stands in a release; a folder with anything else is not replaced by one.
-PARTS = ("*-NOTES.*", "*-NOTICES.*", "gpustack*.whl", "gpustack*.tar", "SHA256SUMS")
+PARTS = (
+    *("*-NOTES.*", "*-NOTICES.*", "SHA256SUMS"),
+    *("gpustack*.whl", "gpustack*.tar", "gpustack*.tar.gz"),
+)
 # Sections of Keep a Changelog that an upgrade depends on.
 UPGRADE = ("Changed", "Deprecated", "Removed", "Security")
 LICENCES = re.compile(r"(^|/)(licen[cs]e|copying|notice|authors)[^/]*$", re.IGNORECASE)
-
-
-def version() -> str:
-    """Return the version that gpustack/__init__.py names."""
-    text = (bundle.ROOT / "gpustack" / "__init__.py").read_text("utf-8")
-    (found,) = re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)
-    return str(found)
 
 
 def notes(changelog: str, release: str) -> str:
@@ -119,7 +117,7 @@ def build(output: pathlib.Path, pythons: Sequence[str], architectures: Sequence[
         BundleError: a part is missing, or something else lies in its place.
     """
     bundle.check_output(output, PARTS)
-    release = version()
+    release = collection.version()
     texts = {
         "RELEASE-NOTES.md": notes((bundle.ROOT / "CHANGELOG.md").read_text("utf-8"), release),
         "THIRD-PARTY-NOTICES.txt": notices(bundle.LOCK.read_text("utf-8")),
@@ -131,6 +129,7 @@ def build(output: pathlib.Path, pythons: Sequence[str], architectures: Sequence[
         for name, text in texts.items():
             (made / name).write_text(text, "utf-8")
         bundle.build_wheel(made)
+        collection.build(made)
         bundle.build(pathlib.Path(scratch, "bundle"), pythons, architectures)
         pack(pathlib.Path(scratch, "bundle"), made / f"gpustack-bundle-{release}.tar")
         sums = [f"{bundle.sha256(path)}  {path.name}\n" for path in sorted(made.iterdir())]
@@ -144,7 +143,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, build, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--output", type=pathlib.Path, default=bundle.ROOT / "dist" / "release" / version()
+        "--output",
+        type=pathlib.Path,
+        default=bundle.ROOT / "dist" / "release" / collection.version(),
     )
     parser.add_argument("--arch", action="append", help="as `uname -m` says; default x86_64")
     parser.add_argument("--python", action="append", help="hosts' Python, 3.N; default 3.11")
