@@ -58,8 +58,8 @@ collection: setup ## The Ansible collection gpustack.gpustack, into dist/
 	@$(STEP) collection -- $(PYTHON) playbooks/scripts/collection.py
 
 .PHONY: release
-release: native ## The release of this version, into dist/release: wheel, bundle, collection, notes, sums
-	@$(STEP) release -- $(PYTHON) playbooks/scripts/release.py
+release: native ## The release of this version, into dist/release: wheel, bundle, collection, one archive of all (OPTIONS="--sign KEY")
+	@$(STEP) release -- $(PYTHON) playbooks/scripts/release.py $(OPTIONS)
 
 .PHONY: proto
 proto: setup ## Generate the gRPC code from our .proto files
