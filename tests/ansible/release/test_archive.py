@@ -45,7 +45,7 @@ def archive(release: types.ModuleType, tmp_path: pathlib.Path, key: pathlib.Path
     """Return a small signed archive, with a signers' file beside it."""
     folder = tmp_path / "release"
     folder.mkdir()
-    for name, content in {"a.whl": b"a" * 70_000, "NOTES.md": b"words"}.items():
+    for name, content in {"a.whl": b"a" * 70_000, "NOTES.txt": b"words"}.items():
         (folder / name).write_bytes(content)
     return sealed(release, folder, key)
 
@@ -92,7 +92,7 @@ def test_an_archive_as_it_was_signed_is_unpacked(archive: pathlib.Path) -> None:
     done = unpacked(archive)
     assert done.returncode == 0, done.stderr
     found = {path.name: path.read_bytes() for path in (archive.parent / "site/new").iterdir()}
-    assert sorted(found) == ["NOTES.md", "SHA256SUMS", "a.whl"]
+    assert sorted(found) == ["NOTES.txt", "SHA256SUMS", "a.whl"]
     assert found["a.whl"] == b"a" * 70_000
     again = unpacked(archive)
     assert (again.returncode, "is there: name a folder" in again.stderr) == (1, True)
@@ -142,9 +142,9 @@ def test_an_archive_without_a_signature_is_refused(archive: pathlib.Path) -> Non
 @pytest.mark.parametrize(
     ("sums", "named"),
     [
-        ("", "NOTES.md, a.whl is missing, or not as SHA256SUMS has it"),
-        (f"{'0' * 64}  a.whl\n", "NOTES.md, a.whl is missing, or not as SHA256SUMS has it"),
-        (f"{'0' * 64}  gone.whl\n", "NOTES.md, a.whl, gone.whl is missing"),
+        ("", "NOTES.txt, a.whl is missing, or not as SHA256SUMS has it"),
+        (f"{'0' * 64}  a.whl\n", "NOTES.txt, a.whl is missing, or not as SHA256SUMS has it"),
+        (f"{'0' * 64}  gone.whl\n", "NOTES.txt, a.whl, gone.whl is missing"),
     ],
 )
 def test_a_signed_archive_with_wrong_sums_is_refused(
@@ -203,7 +203,7 @@ def fake_bundle(folder: pathlib.Path, pythons: Sequence[str], architectures: Seq
 
 
 @pytest.mark.long
-def test_two_builds_of_a_release_are_the_same_and_list_all_that_they_bring(
+def test_two_builds_of_a_release_are_the_same_and_list_their_parts(
     release: types.ModuleType,
     tmp_path: pathlib.Path,
     key: pathlib.Path,

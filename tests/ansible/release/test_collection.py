@@ -252,7 +252,7 @@ def test_a_plugin_that_says_no_names_is_refused(
         collection.plugin_names(tmp_path)
 
 
-def test_ansible_galaxy_is_named_where_it_is_missing_and_quoted_where_it_fails(
+def test_ansible_galaxy_is_named_where_missing_and_quoted_where_it_fails(
     collection: types.ModuleType, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
