@@ -53,9 +53,13 @@ native: setup ## Build the hook and the simulated driver
 bundle: native ## Build the offline installation of hosts, into dist/ (OPTIONS="--python 3.12": for that Python)
 	@$(STEP) bundle -- $(PYTHON) playbooks/scripts/bundle.py $(OPTIONS)
 
+.PHONY: collection
+collection: setup ## The Ansible collection gpustack.gpustack, into dist/
+	@$(STEP) collection -- $(PYTHON) playbooks/scripts/collection.py
+
 .PHONY: release
-release: native ## The release of this version, into dist/release: wheel, bundle, notes, notices, sums
-	@$(STEP) release -- $(PYTHON) playbooks/scripts/release.py
+release: native ## The release of this version, into dist/release: wheel, bundle, collection, one archive of all (OPTIONS="--sign KEY")
+	@$(STEP) release -- $(PYTHON) playbooks/scripts/release.py $(OPTIONS)
 
 .PHONY: proto
 proto: setup ## Generate the gRPC code from our .proto files

@@ -22,6 +22,8 @@ command -v gcc >/dev/null || missing+=(gcc)
 # what unit tests look with: ps, and systemd's judgement of our units
 command -v ps >/dev/null || missing+=(procps)
 command -v systemd-analyze >/dev/null || missing+=(systemd)
+# a release's signature
+command -v ssh-keygen >/dev/null || missing+=(openssh-client)
 # a file system where a read waits for a write
 command -v mkfs.xfs >/dev/null || missing+=(xfsprogs)
 # the hook's fuzzers

@@ -1,37 +1,42 @@
 """Assembles a release of this version: `make release`, into dist/release/VERSION.
 
-    release.py [--output FOLDER] [--arch x86_64 --arch aarch64] [--python 3.11 --python 3.12]
+    release.py [--output FOLDER] [--arch x86_64 …] [--python 3.11 …] [--sign KEY]
 
-The version stands in gpustack/__init__.py alone. A release holds our wheel, the bundle's archive,
-RELEASE-NOTES.md (the version's section of CHANGELOG.md, the steps of an upgrade first),
-THIRD-PARTY-NOTICES.txt (the licences of the packages in the bundle, by the installed packages'
-own metadata) and SHA256SUMS. The same sources give the same bytes.
+The version stands in gpustack/__init__.py alone. A release holds our wheel, the archive of the
+bundle, the collection, RELEASE-NOTES.md (the version's section of CHANGELOG.md, the steps of an
+upgrade first), THIRD-PARTY-NOTICES.txt (the licences of the packages in the bundle, by the
+installed packages' own metadata), sbom.cdx.json (what the bundle brings, CycloneDX) and SHA256SUMS;
+and all of them once more as one archive, for sites without a route, with its signature by
+`ssh-keygen -Y sign` where a key is given. unpack.py checks and unpacks that. The same sources give
+the same bytes.
 """
 
 import argparse
 import importlib.metadata
+import json
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 
 import bundle
+import collection
+import sbom
+import unpack
 
 # What stands in a release; a folder with anything else is not replaced by one.
-PARTS = ("*-NOTES.*", "*-NOTICES.*", "gpustack*.whl", "gpustack*.tar", "SHA256SUMS")
+PARTS = (
+    *("*-NOTES.*", "*-NOTICES.*", "SHA256SUMS", "sbom.cdx.json"),
+    *("unpack.py", "gpustack*.tar.sig"),
+    *("gpustack*.whl", "gpustack*.tar", "gpustack*.tar.gz"),
+)
 # Sections of Keep a Changelog that an upgrade depends on.
 UPGRADE = ("Changed", "Deprecated", "Removed", "Security")
 LICENCES = re.compile(r"(^|/)(licen[cs]e|copying|notice|authors)[^/]*$", re.IGNORECASE)
-
-
-def version() -> str:
-    """Return the version that gpustack/__init__.py names."""
-    text = (bundle.ROOT / "gpustack" / "__init__.py").read_text("utf-8")
-    (found,) = re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)
-    return str(found)
 
 
 def notes(changelog: str, release: str) -> str:
@@ -83,6 +88,11 @@ def notices(lock: str) -> str:
     return "\n".join(texts)
 
 
+def licence_of(name: str) -> str:
+    """Return the licence of an installed package."""
+    return _licence(importlib.metadata.distribution(name))
+
+
 def _licence(package: importlib.metadata.Distribution) -> str:
     metadata = package.metadata
     for field in ("License-Expression", "License"):
@@ -112,14 +122,36 @@ def pack(folder: pathlib.Path, archive: pathlib.Path) -> None:
                     tar.addfile(member, stream)
 
 
-def build(output: pathlib.Path, pythons: Sequence[str], architectures: Sequence[str]) -> None:
+def sign(archive: pathlib.Path, key: pathlib.Path) -> None:
+    """Write the archive's signature beside it, as ARCHIVE.sig.
+
+    Raises:
+        BundleError: ssh-keygen isn't there, or can't sign with that key.
+    """
+    command = ["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", unpack.NAMESPACE, str(archive)]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, text=True, capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        raise bundle.BundleError("ssh-keygen is missing: install OpenSSH's client") from None
+    if done.returncode != 0:
+        raise bundle.BundleError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+
+
+def build(
+    output: pathlib.Path,
+    pythons: Sequence[str],
+    architectures: Sequence[str],
+    key: pathlib.Path | None = None,
+) -> None:
     """Build a release beside its place and move it there when it is whole.
 
     Raises:
         BundleError: a part is missing, or something else lies in its place.
     """
     bundle.check_output(output, PARTS)
-    release = version()
+    release = collection.version()
     texts = {
         "RELEASE-NOTES.md": notes((bundle.ROOT / "CHANGELOG.md").read_text("utf-8"), release),
         "THIRD-PARTY-NOTICES.txt": notices(bundle.LOCK.read_text("utf-8")),
@@ -131,10 +163,19 @@ def build(output: pathlib.Path, pythons: Sequence[str], architectures: Sequence[
         for name, text in texts.items():
             (made / name).write_text(text, "utf-8")
         bundle.build_wheel(made)
+        collection.build(made)
         bundle.build(pathlib.Path(scratch, "bundle"), pythons, architectures)
         pack(pathlib.Path(scratch, "bundle"), made / f"gpustack-bundle-{release}.tar")
+        bill = sbom.bill(pathlib.Path(scratch, "bundle"), licence_of)
+        (made / "sbom.cdx.json").write_text(json.dumps(bill, indent=2) + "\n", "utf-8")
+        shutil.copyfile(pathlib.Path(unpack.__file__), made / "unpack.py")
         sums = [f"{bundle.sha256(path)}  {path.name}\n" for path in sorted(made.iterdir())]
-        (made / "SHA256SUMS").write_text("".join(sums), "utf-8")
+        (made / unpack.SUMS).write_text("".join(sums), "utf-8")
+        whole = pathlib.Path(scratch, f"gpustack-{release}.tar")
+        pack(made, whole)
+        whole.rename(made / whole.name)
+        if key is not None:
+            sign(made / whole.name, key)
         if output.exists():
             shutil.rmtree(output)
         made.rename(output)
@@ -144,13 +185,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, build, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--output", type=pathlib.Path, default=bundle.ROOT / "dist" / "release" / version()
+        "--output",
+        type=pathlib.Path,
+        default=bundle.ROOT / "dist" / "release" / collection.version(),
     )
     parser.add_argument("--arch", action="append", help="as `uname -m` says; default x86_64")
     parser.add_argument("--python", action="append", help="hosts' Python, 3.N; default 3.11")
+    parser.add_argument("--sign", type=pathlib.Path, help="a key of ssh-keygen, or of its agent")
     options = parser.parse_args(arguments)
+    pythons, architectures = options.python or ["3.11"], options.arch or ["x86_64"]
     try:
-        build(options.output.resolve(), options.python or ["3.11"], options.arch or ["x86_64"])
+        build(options.output.resolve(), pythons, architectures, options.sign)
     except bundle.BundleError as error:
         sys.stderr.write(f"release: {error}\n")
         return 1
