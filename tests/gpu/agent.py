@@ -11,7 +11,7 @@ from gpustack.adapters.checkpoint import CheckpointFile
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.nvml import Nvml
 from gpustack.agent.activity.energy import EnergyAccounts
-from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.agent.activity.memory_judge import MemoryJudge
 from gpustack.agent.activity.nvml_usage import NvmlUsage
 from gpustack.agent.activity.sampler import ActivitySampler

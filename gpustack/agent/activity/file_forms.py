@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.containers.held_files import HeldFiles
 

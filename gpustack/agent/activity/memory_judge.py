@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from gpustack.adapters import process
-from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.agent.activity.ledgers import Ledgers
 from gpustack.agent.activity.nvml_usage import NOTHING, ContainerSample
 from gpustack.agent.activity.shares import Share

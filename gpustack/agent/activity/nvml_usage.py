@@ -8,10 +8,10 @@ import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from gpustack.adapters.nvml import Busy, Nvml, NvmlError
+from gpustack.adapters.nvml import Busy, GpuProcess, Nvml, NvmlError
 from gpustack.agent.identification.process_owners import Owner, ProcessOwners
 
 logger = logging.getLogger(__name__)
@@ -151,32 +151,49 @@ class NvmlUsage:
                 logger.debug("card doesn't say what it has in use uuid=%s: %s", uuid, error)
             times, sights = self._begin(uuid, busy)
             found[uuid] = sights
-            firsts = self._firsts(uuid, (each.pid for each in processes), owner_of)
-            for each in processes:
-                owner, first = owner_of(each.pid), firsts[each.pid]
-                if first not in (None, owner):
-                    unowned[uuid] = unowned.get(uuid, 0) + each.memory_bytes
-                    if owner is not None:
-                        self._seen[each.pid] = None, now
-                    elif first not in (None, _NOBODY):  # it has ended, its child works on
-                        sights[first] = sights[first].plus_ended(times.get(each.pid, 0))
-                    continue
+            lost = self._take(uuid, processes, times, sights, lag=busy.lag, owner_of=owner_of)
+            if lost:
+                unowned[uuid] = unowned.get(uuid, 0) + lost
+        self.unowned_bytes = unowned
+        return found
+
+    def _take(
+        self,
+        uuid: str,
+        processes: Sequence[GpuProcess],
+        times: Mapping[int, int],
+        sights: dict[Owner, ContainerSample],
+        *,
+        lag: float,
+        owner_of: Callable[[int], Owner | None],
+    ) -> int:
+        """Fill in a card's containers; returns the memory of processes that are nobody's."""
+        now, lost = self._clock(), 0
+        firsts = self._firsts(uuid, (each.pid for each in processes), owner_of)
+        for each in processes:
+            owner, first = owner_of(each.pid), firsts[each.pid]
+            if first in (None, owner):
                 self._seen[each.pid] = owner, now
                 if owner is not None:
                     busy_ns = times.get(each.pid, 0)
                     sights[owner] = sights[owner].plus(
-                        each.pid, each.memory_bytes, busy_ns, int(busy_ns * busy.lag)
+                        each.pid, each.memory_bytes, busy_ns, int(busy_ns * lag)
                     )
-            self._card_busy_ns[uuid] = sum(times.values())
-            for pid in times.keys() - {each.pid for each in processes}:
-                if pid not in self._seen:
-                    self._unseen[uuid] = now + _REMEMBERED_SECONDS
-                    continue
-                owner = self._seen[pid][0]
-                if owner is not None:
-                    sights[owner] = sights[owner].plus_ended(times[pid])
-        self.unowned_bytes = unowned
-        return found
+                continue
+            lost += each.memory_bytes
+            if owner is not None:
+                self._seen[each.pid] = None, now
+            elif first not in (None, _NOBODY):  # it has ended, its child works on
+                sights[first] = sights[first].plus_ended(times.get(each.pid, 0))
+        self._card_busy_ns[uuid] = sum(times.values())
+        for pid in times.keys() - {each.pid for each in processes}:
+            if pid not in self._seen:
+                self._unseen[uuid] = now + _REMEMBERED_SECONDS
+                continue
+            owner = self._seen[pid][0]
+            if owner is not None:
+                sights[owner] = sights[owner].plus_ended(times[pid])
+        return lost
 
     def _firsts(
         self, uuid: str, pids: Iterable[int], owner_of: Callable[[int], Owner | None]

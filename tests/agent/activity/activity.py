@@ -15,7 +15,7 @@ from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.nvml import GpuProcess
 from gpustack.adapters.systemd import DescriptorStore
 from gpustack.agent.activity.energy import EnergyAccounts
-from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.agent.activity.memory_judge import MemoryJudge
 from gpustack.agent.activity.nvml_usage import NvmlUsage
 from gpustack.agent.activity.sampler import ActivitySampler

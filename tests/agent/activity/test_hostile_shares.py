@@ -13,7 +13,7 @@ import pytest
 from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.memory_maps import MappedFile
-from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.agent.activity.shares import Shares
 from gpustack.wire.mapped import ledger
 from tests.agent import inode_lock

@@ -13,7 +13,7 @@ import pytest
 from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.systemd import DescriptorStore
-from gpustack.agent.activity.isolation_violations import DAMAGED, FOREIGN, IsolationViolations
+from gpustack.agent.violations.isolation_violations import DAMAGED, FOREIGN, IsolationViolations
 from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.mount_paths import hidden_path
 from gpustack.wire.mapped import activity

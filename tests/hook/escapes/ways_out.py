@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from gpustack.adapters.kube import ObjectEvent
-from gpustack.agent.activity.isolation_violations import IsolationViolations
+from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.agent.activity.ledgers import Ledgers
 from gpustack.agent.activity.memory_judge import MemoryJudge
 from gpustack.agent.activity.nvml_usage import ContainerSample

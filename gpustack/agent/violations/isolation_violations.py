@@ -17,7 +17,7 @@ from gpustack.adapters import memory_maps, process
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.memory_maps import MappedFile
 from gpustack.adapters.process import Identity
-from gpustack.agent.activity.maps_reader import (
+from gpustack.agent.violations.maps_reader import (
     NOTHING_SEEN,
     MapsBusyError,
     MapsReader,
