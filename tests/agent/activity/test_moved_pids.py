@@ -56,7 +56,7 @@ def test_the_time_of_a_pid_that_moves_holds_back_no_neighbour(stage: Stage) -> N
     assert [each for each in stage.events if each.kind == "Pod"] == []
 
 
-def test_the_time_of_a_process_that_left_its_descriptors_is_its_containers(stage: Stage) -> None:
+def test_the_time_of_an_ended_processs_child_is_its_containers(stage: Stage) -> None:
     """It has ended, and a child that has them works on."""
     pid = stage.process(stage.share("taker", cores=20), memory_bytes=0)
     second = Second(stage)

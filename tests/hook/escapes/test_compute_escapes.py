@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from gpustack.agent.violations.isolation_violations import EXCEEDED
+from gpustack.agent.violations.reactions import EXCEEDED
 from tests.gpu import bundle, victims
 from tests.gpu.victims import WARM_SECONDS
 from tests.hook.container import SIMGPU, make
