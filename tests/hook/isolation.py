@@ -61,8 +61,8 @@ OPEN: Final = (
     (
         "Kernels that are short where they are sampled and long elsewhere",
         "the estimate follows the samples, where a program can tell which launches are sampled: in"
-        " a trial on the simulated card a share of 20 % had 50 % for a minute beside one of 80 %. The"
-        " event ShareExceeded names it, and with `collect_gpu_time` its launches wait",
+        " a trial on the simulated card a share of 20 % had 50 % for a minute beside one of 80 %."
+        " The event ShareExceeded names it, and with `collect_gpu_time` its launches wait",
     ),
     (
         "A libcuda.so.1 of the tenant's own that runs the hook's callbacks on the caller's thread",

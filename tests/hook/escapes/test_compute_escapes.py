@@ -96,8 +96,8 @@ def test_kernels_of_uneven_length_are_charged(tmp_path: pathlib.Path) -> None:
     " mount namespace, by an own mmap) for limits and activity page",
     Outcome.REPORTED,
     "such a process asks no page of the agent's, and nothing else holds its launches: with a share"
-    " of 20 % it had 60 % beside one of 80 %. The event ShareExceeded names the container after 3 s of"
-    " it, besides the event for its maps; `on_violation: kill` ends the pod",
+    " of 20 % it had 60 % beside one of 80 %. The event ShareExceeded names the container after 3 s"
+    " of it, besides the event for its maps; `on_violation: kill` ends the pod",
 )
 def test_time_of_processes_that_ask_no_page_is_reported(
     tmp_path: pathlib.Path, program: str, reason: str
