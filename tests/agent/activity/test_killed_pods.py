@@ -1,6 +1,8 @@
 """`on_violation: kill`: the pod of a container that goes past its limits fails, by its name."""
 
-from tests.agent.host import CORE, Host, Pod
+import copy
+
+from tests.agent.host import CORE, Host, Pod, container, decision, make_pod
 
 
 def damage(host: Host, pod: Pod) -> None:
@@ -23,6 +25,22 @@ def test_a_pod_that_damages_its_ledger_fails_with_the_events_words(host: Host) -
     assert status["message"].startswith("container c0: its ledger can't be read")
     assert "conditions" not in status, "a Job that ignores disruptions would make it anew for ever"
     assert not host.is_failed(neighbour)
+
+
+def test_a_static_pod_is_reported_and_runs_on(host: Host) -> None:
+    """The kubelet doesn't read the status of its mirror, which would only look failed."""
+    host.configuration["on_violation"] = "kill"
+    host.start_agent()
+    uid = "0123456789abcdef0123456789abcdef"
+    mirrored = {"kubernetes.io/config.mirror": uid, "kubernetes.io/config.hash": uid}
+    written = decision((1,), cores=50, memory=32) | mirrored
+    mirror = host.create(make_pod("taker", container("c0", 50, 32), annotations=written))
+    static = copy.deepcopy(mirror)
+    static["metadata"]["uid"] = uid
+    damage(host, static)
+    host.wait_until(lambda: bool(host.api.events()))
+    assert host.agent.writes.pending == 0
+    assert not host.is_failed(mirror)
 
 
 def test_a_pod_is_only_reported_where_kill_is_not_asked_for(host: Host) -> None:
