@@ -26,7 +26,6 @@ from gpustack.agent.containers.share_limits import ShareLimits
 from gpustack.agent.control import server as control
 from gpustack.agent.health import build as health
 from gpustack.agent.identification.pod_identification import PodIdentification
-from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView
 from gpustack.agent.identification.runtime_endpoint import endpoint_of
 from gpustack.agent.instance import OnlyInstance
@@ -81,8 +80,7 @@ class Agent:
         self._settings, self._kernel = settings, kernel
         self._instance = OnlyInstance(settings.run_dir / "agent.lock")
         self.keys = Keys(settings.domain)
-        self.tasks, self.durations = Tasks(), CallDurations()
-        self.nvml = nvml
+        self.tasks, self.durations, self.nvml = Tasks(), CallDurations(), nvml
         self.client = KubeClient.from_kubeconfig(settings.kubeconfig)
         self.events = EventRecorder(self.client, component="gpustack-agent")
         self.inventory = health.inventory(settings, nvml, self.events)
@@ -224,9 +222,11 @@ class Agent:
         )
 
     def _build_activity(self) -> None:
-        self.owners = ProcessOwners(self.runtime)
-        self.activity, self.escapes = activity.build(
-            self._settings, self.records, self.folders, self.nvml, self.owners, events=self.events
+        self.owners, self.escapes = activity.violations(
+            self._settings, self.pods, self.writes, self.runtime, events=self.events
+        )
+        self.activity = activity.sampler(
+            self._settings, self.records, self.folders, self.nvml, self.owners, found=self.escapes
         )
 
     def _build_web(self) -> None:

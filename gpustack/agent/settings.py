@@ -44,6 +44,7 @@ class AgentSettings:
     extra_devices: tuple[str, ...]
     place_undecided: bool
     collect_gpu_time: bool
+    on_violation: str
     driver_volume_config: VolumeNames | None
     driver_library_path: str
     node_labels: Mapping[str, str]
@@ -113,6 +114,7 @@ def from_mapping(config: Mapping[str, Any], file: pathlib.Path) -> AgentSettings
         extra_devices=_extra_devices(config),
         place_undecided=config["place_undecided"],
         collect_gpu_time=config["collect_gpu_time"],
+        on_violation=config["on_violation"],
         driver_volume_config=_volume_names(driver["volume_config"]),
         driver_library_path=driver["library_path"],
         node_labels=dict(config["node_labels"]),

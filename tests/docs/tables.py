@@ -26,6 +26,7 @@ from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.control import reload
 from gpustack.agent.kubelet.call_durations import CallDurations
 from gpustack.agent.node.inventory import CardInventory
+from gpustack.agent.violations.reactions import FINDINGS
 from gpustack.agent.web import figures, metrics, self_metrics
 from gpustack.agent.web.usage import UsageReader
 from gpustack.model.node import Node
@@ -151,6 +152,14 @@ def extender_metrics() -> str:
     return _families(served.metrics.registry.collect())
 
 
+def findings() -> str:
+    """Return what the agent finds against limits, and which of it is acted on."""
+    return rows(
+        ("what is found", "Event", "acted on", "why no honest tenant is harmed"),
+        ((each.found, f"`{each.reason}`", each.acts or "never", each.why) for each in FINDINGS),
+    )
+
+
 class _NoCards:
     """A host without cards and containers: metrics have their names there, too."""
 
@@ -271,6 +280,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "metrics of the extender": extender_metrics,
     "metrics of the agent": agent_metrics,
     "xids": xids,
+    "findings": findings,
     "faults of cards": faults,
     "keys that reload": live_keys,
     "refusals": refusals,

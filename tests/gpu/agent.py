@@ -11,7 +11,6 @@ from gpustack.adapters.checkpoint import CheckpointFile
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.nvml import Nvml
 from gpustack.agent.activity.energy import EnergyAccounts
-from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.memory_judge import MemoryJudge
 from gpustack.agent.activity.nvml_usage import NvmlUsage
 from gpustack.agent.activity.sampler import ActivitySampler
@@ -23,6 +22,7 @@ from gpustack.agent.containers.allocation_records import (
 )
 from gpustack.agent.health.node_events import NodeEvents
 from gpustack.agent.identification.process_owners import Owner, ProcessOwners
+from gpustack.agent.violations.isolation_violations import IsolationViolations
 from tests.gpu.host import CONTAINER, Host
 
 

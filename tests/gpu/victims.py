@@ -36,15 +36,21 @@ _TAKER: Final = str(
 # Those that give each process what it used.
 GOOD_RULES: Final = "exact", "late", "seconds"
 
+_STEADY: Final = tenant("run", 2000, 1, _BEYOND)
 PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
     # Always has kernels of 2 ms queued; what it prints would fill the pipe.
-    "steady": ["sh", "-c", 'exec "$0" "$@" >/dev/null', *tenant("run", 2000, 1, _BEYOND)],
+    "steady": ["sh", "-c", 'exec "$0" "$@" >/dev/null', *_STEADY],
+    # The same without the hook, and with the files of the container "spare".
+    "unhooked": ["sh", "-c", 'unset LD_PRELOAD; exec "$0" "$@" >/dev/null', *_STEADY],
+    "private": ["sh", "-c", 'cd ../../spare/main; exec "$0" "$@" >/dev/null', *_STEADY],
+    "nothing": ["sleep", _BEYOND],
     "short": [str(_OUT / "tests" / "client"), "0", "spin", "10", _BEYOND],
     "avoider": [str(_OUT / "tests" / "client"), "0", "avoid", "2000", _BEYOND],
     "bursts": [str(_OUT / "tests" / "client"), "0", "bursts", "2000", _BEYOND],
     "zeroing": [_TAKER, "zero", "4"],
     "processes": [_TAKER, "each", "2", "700"],
     "contexts": [_TAKER, "contexts", "2", "700"],
+    "uneven": [_TAKER, "uneven", "2", "30"],
     "copying": [str(_OUT / "tests" / "client"), "0", "rounds", "200", _BEYOND],
 }
 
@@ -139,7 +145,21 @@ def _had(pids: Mapping[str, int], seconds: float) -> Mapping[str, float]:
     return {**of_tenants, "others": sum(had.values())}
 
 
+def comes_first() -> bool:
+    """Let no other process of this machine delay this one and its children, where it may.
+
+    A neighbour that waits for a processor leaves the card idle. On two cores with a load of 15,
+    honest tenants of 20 and 80 % had 20 and 53 to 79 %; with this, 20 and 80.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except PermissionError:
+        return False
+    return True
+
+
 def main() -> None:
+    comes_first()
     root, spans, tenants, rule = sys.argv[1:]
     walls = Walls(why_not="the tests' hook, which looks into its working folder")
     host = Host(answering(), walls, pathlib.Path(root), context_bytes=CONTEXT_BYTES)

@@ -33,10 +33,16 @@ All of this was tried on a simulated card; no real card has run it yet.
 - **UncountedProcess**: an Event on a pod whose processes on a card are more than the places in its
   ledger that processes hold, at three of the last ten looks.
 - **UnexplainedUse**: an Event on the node with a card of which more than 512 MiB are in use, at
-  three of the last ten looks, that the driver shows for no process.
+  three of the last ten looks, that the driver shows for no process, or for the PID of a process
+  of another container than now.
 - **ShareExceeded**: an Event on a pod with a container that had 3 s of GPU time beyond its share
   and 3 points, as the driver counts. Where `collect_gpu_time` says that this count is good, the
   container's launches wait until that is paid, and it has the card in slices from then on.
+- What the agent does besides is its setting `on_violation`: a container that it finds past its
+  limits has no burst by default, or fails with its pod (`kill`);
+  [the agent's reference](reference/agent.md) has a table. Nothing holds the launches of a process
+  that asks no page of the agent's: freezing its cgroup was tried, and doesn't
+  ([decision 16](decisions/0016-acting-on-violations.md)), so only `kill` ends it.
 - **unaccounted**: memory that the driver sees of a container, outside its ledger. It
   counts against the share, so that the container's next honest request is refused, and it is a
   metric.
@@ -54,19 +60,22 @@ not to attack: give whole cards to a tenant that you don't trust.
 OPEN: Final = (
     (
         "Kernels that are short where they are sampled and long elsewhere",
-        "the estimate follows the samples: in a trial on the simulated card a share of 20 % had"
-        " 50 % for a minute beside one of 80 %",
+        "the estimate follows the samples, where a program can tell which launches are sampled: in"
+        " a trial on the simulated card a share of 20 % had 50 % for a minute beside one of 80 %."
+        " The event ShareExceeded names it, and with `collect_gpu_time` its launches wait",
     ),
     (
         "A libcuda.so.1 of the tenant's own that runs the hook's callbacks on the caller's thread",
         "launches inside a callback of the driver are not held back, because CUDA forbids them"
-        " there: the tenant gets the GPU time of the whole card",
+        " there: the tenant gets the GPU time of the whole card. The event ShareExceeded names it,"
+        " and no page holds it",
     ),
     (
         "A program without the hook that maps its files as data, takes a place in the ledger and"
         " writes a charge there",
-        "it passes for a hooked one: no event comes while its memory stays below the share. Memory"
-        " that it doesn't charge is counted as unaccounted; its GPU time is not limited",
+        "it passes for a hooked one: no event comes while memory and time stay below the share."
+        " Memory that it doesn't charge is counted as unaccounted; its GPU time is not limited, and"
+        " named by ShareExceeded",
     ),
     (
         "A lease (fcntl F_SETLEASE) by the container's root on the files of hook and driver, while"

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.containers.held_files import HeldFiles
+from gpustack.agent.violations.isolation_violations import IsolationViolations
 
 # Longer than a look at 512 containers takes; a burst ends within 200 ms all the same.
 _WAIT_SECONDS: Final = 0.1

@@ -107,13 +107,15 @@ class GpuTimeAccounts:
 
     Args:
         clock_ns: CLOCK_MONOTONIC, which hooks compare with.
-        collects: whether the driver is known to count what each process used. If not, launches
+        is_good: whether the driver is known to count what each process used. If not, launches
             don't wait for this account, and a container is believed to have used no more than its
             ledger says and the cards' unexplained time.
+        collects: whether launches wait for this account where it is good.
     """
 
-    def __init__(self, clock_ns: Callable[[], int], *, collects: bool) -> None:
-        self.collects = collects
+    def __init__(self, clock_ns: Callable[[], int], *, is_good: bool, collects: bool) -> None:
+        self.is_good = is_good
+        self.collects = is_good and collects
         self._clock_ns = clock_ns
         self._accounts: dict[tuple[Owner, str], _Account] = {}
 
@@ -167,7 +169,7 @@ class GpuTimeAccounts:
                 # Where the driver's count is good it decides alone: any tenant of the card could
                 # make the rest look explained, by a ledger that claims more than it used.
                 claimed_ns = claimed[share.owner] + unexplained_ns
-                used_ns = sight.busy_ns if self.collects else min(sight.busy_ns, claimed_ns)
+                used_ns = sight.busy_ns if self.is_good else min(sight.busy_ns, claimed_ns)
                 account = self._accounts[share.owner, uuid]
                 account.add(used_ns, self._clock_ns() - sight.behind_ns)
                 if account.debt_ns:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from gpustack.adapters import process
-from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.ledgers import Ledgers
 from gpustack.agent.activity.nvml_usage import NOTHING, ContainerSample
 from gpustack.agent.activity.shares import Share
@@ -19,6 +18,7 @@ from gpustack.agent.activity.unaccounted import (
     lasting,
 )
 from gpustack.agent.identification.process_owners import Owner
+from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.wire.mapped.ledger import LedgerReading
 
 # Modules and the driver's own memory come after the hook's grants, which leave them no room: a

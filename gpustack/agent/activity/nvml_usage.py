@@ -8,10 +8,10 @@ import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from gpustack.adapters.nvml import Busy, Nvml, NvmlError
+from gpustack.adapters.nvml import Busy, GpuProcess, Nvml, NvmlError
 from gpustack.agent.identification.process_owners import Owner, ProcessOwners
 
 logger = logging.getLogger(__name__)
@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 _REMEMBERED_SECONDS: Final = 15.0
 _SHORT_SECONDS: Final = 0.2
 _NEVER_SECONDS: Final = 3600.0
+_NOBODY: Final[Owner] = ("", "")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,10 @@ NOTHING = ContainerSample()
 class NvmlUsage:
     """Reads the use of cards; remembers up to when it has counted GPU time.
 
+    A driver shows a PID for as long as anybody keeps a descriptor of its process, also when that
+    has ended and the kernel has given the PID to another. While it is shown it is its first owner's
+    or nobody's: a tenant would be accused of what a neighbour holds.
+
     The driver tells the time of a process after its end, too, when its container can't be found any
     more. So the containers of processes are remembered; while a card was busy for processes that
     were never seen, it is looked for such short ones more often.
@@ -92,6 +97,7 @@ class NvmlUsage:
         self._counted_us: dict[str, int] = {}  # by card; the driver's clock
         self.unowned_bytes: Mapping[str, int] = {}  # by card, at the last look
         self._card_busy_ns: dict[str, int] = {}  # by card, in the windows of the last look
+        self._shown: dict[str, dict[int, Owner | None]] = {}  # by card and PID, the first owner
         self._seen: dict[int, tuple[Owner | None, float]] = {}  # by PID, and the time of that
         self._unseen: dict[str, float] = {}  # by card: until when short processes are looked for
         self._next_short = 0.0
@@ -145,27 +151,61 @@ class NvmlUsage:
                 logger.debug("card doesn't say what it has in use uuid=%s: %s", uuid, error)
             times, sights = self._begin(uuid, busy)
             found[uuid] = sights
-            for each in processes:
-                owner = owner_of(each.pid)
-                if owner is None and self._owners.identity(each.pid) is None:
-                    # A child that has inherited its descriptors keeps what it held.
-                    unowned[uuid] = unowned.get(uuid, 0) + each.memory_bytes
-                    continue
+            lost = self._take(uuid, processes, times, sights, lag=busy.lag, owner_of=owner_of)
+            if lost:
+                unowned[uuid] = unowned.get(uuid, 0) + lost
+        self.unowned_bytes = unowned
+        return found
+
+    def _take(
+        self,
+        uuid: str,
+        processes: Sequence[GpuProcess],
+        times: Mapping[int, int],
+        sights: dict[Owner, ContainerSample],
+        *,
+        lag: float,
+        owner_of: Callable[[int], Owner | None],
+    ) -> int:
+        """Fill in a card's containers; returns the memory of processes that are nobody's."""
+        now, lost = self._clock(), 0
+        firsts = self._firsts(uuid, (each.pid for each in processes), owner_of)
+        for each in processes:
+            owner, first = owner_of(each.pid), firsts[each.pid]
+            if first in (None, owner):
                 self._seen[each.pid] = owner, now
                 if owner is not None:
                     busy_ns = times.get(each.pid, 0)
                     sights[owner] = sights[owner].plus(
-                        each.pid, each.memory_bytes, busy_ns, int(busy_ns * busy.lag)
+                        each.pid, each.memory_bytes, busy_ns, int(busy_ns * lag)
                     )
-            self._card_busy_ns[uuid] = sum(times.values())
-            for pid in times.keys() - {each.pid for each in processes}:
-                if pid not in self._seen:
-                    self._unseen[uuid] = now + _REMEMBERED_SECONDS
-                    continue
-                owner = self._seen[pid][0]
-                if owner is not None:
-                    sights[owner] = sights[owner].plus_ended(times[pid])
-        self.unowned_bytes = unowned
+                continue
+            lost += each.memory_bytes
+            if owner is not None:
+                self._seen[each.pid] = None, now
+            elif first not in (None, _NOBODY):  # it has ended, its child works on
+                sights[first] = sights[first].plus_ended(times.get(each.pid, 0))
+        self._card_busy_ns[uuid] = sum(times.values())
+        for pid in times.keys() - {each.pid for each in processes}:
+            if pid not in self._seen:
+                self._unseen[uuid] = now + _REMEMBERED_SECONDS
+                continue
+            owner = self._seen[pid][0]
+            if owner is not None:
+                sights[owner] = sights[owner].plus_ended(times[pid])
+        return lost
+
+    def _firsts(
+        self, uuid: str, pids: Iterable[int], owner_of: Callable[[int], Owner | None]
+    ) -> Mapping[int, Owner | None]:
+        """Return the first owners of the PIDs that a card shows; None: the host's, or unknown."""
+        before, found = self._shown.get(uuid, {}), dict[int, Owner | None]()
+        for pid in pids:
+            owner = owner_of(pid)
+            # A child that has inherited its descriptors keeps what an ended process held.
+            has_ended = owner is None and self._owners.identity(pid) is None
+            found[pid] = before.get(pid) or (_NOBODY if has_ended else owner)
+        self._shown[uuid] = found
         return found
 
     def _begin(

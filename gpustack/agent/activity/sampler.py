@@ -77,7 +77,9 @@ class ActivitySampler:
         self._claims = LedgerUsage()
         self.figures = ShareFigures()
         self.energy = energy
-        self._accounts = GpuTimeAccounts(clock_ns, collects=usage.is_good)
+        self._accounts = GpuTimeAccounts(
+            clock_ns, is_good=usage.is_good, collects=memory.escapes.reactions.wait
+        )
         self._shares: tuple[Share, ...] = ()
         self._watched: tuple[Share, ...] = ()  # beside an elastic share, or one that pays
         self._debtors: set[str] = set()  # their cards
@@ -130,7 +132,9 @@ class ActivitySampler:
         for share in self._shares:
             self._take(share, seen)
         for share in self._accounts.judge(self._shares, seen, self._usage, self.figures):
-            self._escapes.time_is_exceeded(share, collected=self._accounts.collects)
+            self._escapes.time_is_exceeded(
+                share, is_good=self._accounts.is_good, collected=self._accounts.collects
+            )
         self._publish(self._shares)
         # Last, because a tenant chooses how long this takes.
         self._escapes.look(self._sights(seen))
@@ -266,7 +270,8 @@ class ActivitySampler:
         return _BURST_PAGE_NS if lives and any(each.burst_allowed for each in cards) else _PAGE_NS
 
     def _card(self, share: Share, uuid: str, wishes: burst_policy.Wishes) -> CardActivity:
-        allowed = burst_policy.allowed(share, uuid, wishes)
+        held = self._escapes.reactions.holds(share.owner)
+        allowed = not held and burst_policy.allowed(share, uuid, wishes)
         self._claims.note_burst(share.owner, uuid, allowed=allowed, now_ns=self._clock_ns())
         self._accounts.set_ceiling(share.owner, uuid, share.ceiling(uuid, bursts=allowed))
         if uuid in self._debtors:

@@ -7,7 +7,6 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from gpustack.adapters.kube import EventRecorder
-from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.audit.audit import Audit
 from gpustack.agent.cluster.pods import PodView
@@ -19,6 +18,7 @@ from gpustack.agent.identification.pod_identification import PodIdentification
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView
 from gpustack.agent.kubelet.registrar import Registrar
 from gpustack.agent.node.inventory import CardInventory
+from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.agent.virtual_manager.build import VirtualManagerParts
 from gpustack.agent.web.metrics import Number
 

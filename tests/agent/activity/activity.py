@@ -15,10 +15,10 @@ from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.nvml import GpuProcess
 from gpustack.adapters.systemd import DescriptorStore
 from gpustack.agent.activity.energy import EnergyAccounts
-from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.memory_judge import MemoryJudge
 from gpustack.agent.activity.nvml_usage import NvmlUsage
 from gpustack.agent.activity.sampler import ActivitySampler
+from gpustack.agent.activity.shares import Share
 from gpustack.agent.containers.allocation_records import (
     AllocationRecords,
     ContainerRecord,
@@ -31,6 +31,8 @@ from gpustack.agent.health.node_events import NodeEvents
 from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.identification.runtime import RuntimeView
 from gpustack.agent.mounts.share_mounts import ShareMounts
+from gpustack.agent.violations.isolation_violations import IsolationViolations
+from gpustack.agent.violations.reactions import OnViolation, Reactions
 from gpustack.model.placement import ContainerPlacement
 from gpustack.wire.mapped import ledger
 from gpustack.wire.mapped.activity import Activity, CardActivity
@@ -75,6 +77,8 @@ class Stage:
         self._root = root
         self.now_ns = 10_000_000_000
         self.events: list[ObjectEvent] = []
+        self.on_violation = OnViolation.THROTTLE  # of the next sampler
+        self.killed: list[tuple[str, str]] = []  # pods, each with the reason
         self.nvml = FakeNvml(CARD)
         self.cri = cri
         self._client = client
@@ -101,7 +105,10 @@ class Stage:
         """Begin with a new sampler, as after a restart of the agent."""
         self.proc = proc = self._root / "proc"
         self.escapes = IsolationViolations(
-            self.events.append, hooks=self._root / "hooks", proc=proc
+            self.events.append,
+            reactions=Reactions(self.on_violation, kill=self._kill, now=lambda: self.now_ns / 1e9),
+            hooks=self._root / "hooks",
+            proc=proc,
         )
         owners = ProcessOwners(RuntimeView(self._client), proc=proc)
         self.usage = NvmlUsage(
@@ -119,6 +126,11 @@ class Stage:
             ),
             clock_ns=lambda: self.now_ns,
         )
+
+    def _kill(self, share: Share, reason: str, message: str) -> bool:
+        assert message.startswith(f"container {share.owner[1]}: ")
+        self.killed.append((share.pod, reason))
+        return True
 
     def share(self, name: str, *, cores: int = 30, burst: int | None = None) -> str:
         """Start a container of this name in a pod of its own; returns the container's ID."""
@@ -153,6 +165,11 @@ class Stage:
         found = GpuProcess(pid=pid, memory_bytes=memory_bytes)
         self.nvml.running[CARD.uuid] = (*there, found)
         return pid
+
+    def write_start(self, pid: int, started: int) -> None:
+        """Set when a process started."""
+        fields = " ".join([str(started)] * 50)
+        (self.proc / str(pid) / "stat").write_text(f"{pid} (train) {fields}\n")
 
     def write_pages(self, pid: int, count: int) -> None:
         """Set the size of a process's memory; without any, it ends."""

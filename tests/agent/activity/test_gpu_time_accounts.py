@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpustack.agent.activity.isolation_violations import EXCEEDED
+from gpustack.agent.violations.reactions import EXCEEDED
 from tests.agent.activity.activity import Stage
 
 SECOND_NS = 1_000_000_000

@@ -13,8 +13,8 @@ import pytest
 from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.memory_maps import MappedFile
-from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.shares import Shares
+from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.wire.mapped import ledger
 from tests.agent import inode_lock
 from tests.agent.activity.activity import Stage

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from gpustack.adapters.memory_maps import MappedFile
-from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.identification.runtime import RuntimeView
+from gpustack.agent.violations.isolation_violations import IsolationViolations
 from tests.agent.activity.activity import Stage
 
 MIB = 1 << 20

@@ -69,6 +69,7 @@ class Node:
             mount_socket="",
             log_level="info",
             collect_gpu_time=False,
+            on_violation="throttle",
             http_address="127.0.0.1",
             http_port=0,
             http_allowed_hosts=(),

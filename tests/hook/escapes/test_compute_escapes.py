@@ -4,11 +4,12 @@ A share of 20 % beside a neighbour that always has work and has 80 %. The card's
 each process used by a rule that the agent is told to trust.
 """
 
+import os
 import pathlib
 
 import pytest
 
-from gpustack.agent.activity.isolation_violations import EXCEEDED
+from gpustack.agent.violations.reactions import EXCEEDED, FOREIGN, UNHOOKED
 from tests.gpu import bundle, victims
 from tests.gpu.victims import WARM_SECONDS
 from tests.hook.container import SIMGPU, make
@@ -19,7 +20,10 @@ NEIGHBOUR = 80.0
 POINTS = 3.0  # beyond a share that the agent lets pass
 BEYOND_SECONDS = 6.0  # of GPU time beyond share and points, in all
 MOST = 100 - NEIGHBOUR + POINTS
-LOST = 16.0  # points; beside honest tenants it lacks up to 7 where this machine is busy
+LOST = POINTS if os.geteuid() == 0 else 16.0  # it lacks much where this machine is busy
+# Two kernels of 0.7 s in turns with its own hold the neighbour up by a second, and its hook lets it
+# make up for less: it has 69 to 76 of its 80 %, with a taker that has no more than its share.
+HELD_UP = 16.0
 SETTLED = 5.0  # points that hooks err by, where a launch is charged by the time since
 SPANS = 20.0, 20.0
 
@@ -33,7 +37,7 @@ def programs() -> None:
     compiled(bundle.FOLDER, "taker.c", "taker", str(SIMGPU / "out" / "lib" / "libcuda.so.1"))
 
 
-def held(tmp_path: pathlib.Path, program: str) -> tuple[float, list[list[str]]]:
+def held(tmp_path: pathlib.Path, program: str, lost: float = LOST) -> tuple[float, list[list[str]]]:
     """Check what a program takes in all; returns what it has in the end, percent, and Events."""
     tenants = (("neighbour", 80, "steady"), ("taker", 20, program))
     spans, events = victims.had(tmp_path, "exact", tenants, *SPANS)
@@ -41,7 +45,7 @@ def held(tmp_path: pathlib.Path, program: str) -> tuple[float, list[list[str]]]:
     beyond = WARM_SECONDS * (100 - MOST)
     beyond += sum(each * (had["others"] - MOST) for each, had in zip(SPANS, spans, strict=True))
     assert beyond / 100 <= BEYOND_SECONDS, "s beyond its share"
-    assert spans[-1]["neighbour"] >= NEIGHBOUR - LOST
+    assert spans[-1]["neighbour"] >= NEIGHBOUR - lost
     return spans[-1]["others"], events
 
 
@@ -63,13 +67,45 @@ def test_a_zeroed_debt_is_paid_by_the_agents_account(tmp_path: pathlib.Path) -> 
     "A process, or a CUDA context, for every kernel of half a second or more",
     Outcome.REPORTED,
     "the next process to start, or the context's end, pays for the launch, 1 s at most: in a trial"
-    " on the simulated card a share of 20 % had 24 to 27 % with kernels of 0.7 s. What is longer"
+    " on the simulated card a share of 20 % had 14 to 21 % with kernels of 0.7 s, and its"
+    " neighbour, which they hold up, 69 to 76 of its 80 %. What is longer"
     f" brings the event ShareExceeded, and with `collect_gpu_time` {BEYOND_SECONDS:.0f} s in all",
 )
 @pytest.mark.parametrize("program", ["processes", "contexts"])
 def test_kernels_of_ended_processes_are_paid_for(tmp_path: pathlib.Path, program: str) -> None:
-    had, _ = held(tmp_path, program)
+    had, _ = held(tmp_path, program, HELD_UP)
     assert had <= MOST + SETTLED, "of a debt there is none yet"
+
+
+@escape(
+    "Kernels of one shape of which few are long",
+    Outcome.CLOSED,
+    "what a pair of events holds corrects the estimate, and the driver's count what is left of it:"
+    " one of 30 ms after 63 of 10 us had 18 to 19 %, with a share of 20 %",
+)
+def test_kernels_of_uneven_length_are_charged(tmp_path: pathlib.Path) -> None:
+    had, events = held(tmp_path, "uneven")
+    assert (had <= MOST, events) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"), [("unhooked", UNHOOKED), ("private", FOREIGN)], ids=str
+)
+@escape(
+    "GPU time alone, by a program without the hook, or with files of the tenant's own (moved, in a"
+    " mount namespace, by an own mmap) for limits and activity page",
+    Outcome.REPORTED,
+    "such a process asks no page of the agent's, and nothing else holds its launches: with a share"
+    " of 20 % it had 60 % beside one of 80 %. The event ShareExceeded names the container after 3 s"
+    " of it, besides the event for its maps; `on_violation: kill` ends the pod",
+)
+def test_time_of_processes_that_ask_no_page_is_reported(
+    tmp_path: pathlib.Path, program: str, reason: str
+) -> None:
+    tenants = (("spare", 100, "nothing"), ("neighbour", 80, "steady"), ("taker", 20, program))
+    (had,), events = victims.had(tmp_path, "exact", tenants, 10.0)
+    assert had["taker"] > MOST, "nothing holds it; if something does, the page says so"
+    assert events == [["taker", reason], ["taker", EXCEEDED]]
 
 
 @pytest.mark.nightly

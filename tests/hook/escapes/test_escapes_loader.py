@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from gpustack.agent.activity.isolation_violations import UNHOOKED
+from gpustack.agent.violations.reactions import UNHOOKED
 from tests.hook.container import CONTEXT_BYTES, MIB
 from tests.hook.drivers.debian import Package, unpacked
 from tests.hook.escapes.ways_out import Outcome, escape, reports_of, unaccounted_bytes

@@ -1,4 +1,4 @@
-"""Ways out that are open, without a report: each test shows what a tenant gets by one.
+"""Ways out that no event of their own names: each test shows what a tenant gets by one.
 
 A change that closes one inverts its test, and the row of `docs/isolation.md` with it.
 """
@@ -50,11 +50,11 @@ LAUNCH = FAMILIES + textwrap.dedent("""
 
 @escape(
     "A library by LD_PRELOAD with an mmap that gives the hook limits of the tenant's own",
-    Outcome.OPEN,
+    Outcome.REPORTED,
     "libraries of LD_PRELOAD stand before the hook, which maps its files through libc. The"
     " container has the whole card, memory and time: memory above its share is named by the event"
-    " MemoryAboveShare; where it takes time only, and the real files are mapped beside its own, no"
-    " event comes. An own user and mount namespace does the same",
+    " MemoryAboveShare, and time beyond it by ShareExceeded. An own user and mount namespace does"
+    " the same",
 )
 def test_an_own_mmap_shows_the_hook_other_limits(root: Root, tmp_path: pathlib.Path) -> None:
     root.add(compiled(tmp_path, "own_files.c", "own_files.so", "-shared", "-fPIC"), into="tmp")

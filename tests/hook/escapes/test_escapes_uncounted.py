@@ -17,7 +17,8 @@ FREE = "8192 0"  # sees the card; 3 GiB are granted
     Outcome.REPORTED,
     "the driver then stands before the hook, and the program's calls go to it directly. The"
     " process maps the hook, and the event UncountedProcess says that it holds no place in the"
-    " ledger. Its memory is counted as unaccounted; its GPU time is not limited",
+    " ledger. Its memory is counted as unaccounted; its GPU time is not limited, but said"
+    " (ShareExceeded)",
 )
 def test_a_preloaded_driver_stands_before_the_gates(
     root: Root, tmp_path: pathlib.Path, driver: pathlib.Path
@@ -41,7 +42,8 @@ def test_a_preloaded_driver_stands_before_the_gates(
     Outcome.REPORTED,
     "the agent looks for these files in the process's maps, and finds them; the event"
     " UncountedProcess says that it holds no place in the ledger. Its memory is counted as"
-    " unaccounted; its GPU time is not limited",
+    " unaccounted; its GPU time is not limited, but said"
+    " (ShareExceeded)",
 )
 def test_files_mapped_as_data_pass_for_the_hook(root: Root, tmp_path: pathlib.Path) -> None:
     root.add(compiled(tmp_path, "decoy.c", "decoy", "-static"))

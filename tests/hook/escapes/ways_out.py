@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from gpustack.adapters.kube import ObjectEvent
-from gpustack.agent.activity.isolation_violations import IsolationViolations
 from gpustack.agent.activity.ledgers import Ledgers
 from gpustack.agent.activity.memory_judge import MemoryJudge
 from gpustack.agent.activity.nvml_usage import ContainerSample
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.activity.unaccounted import MemorySample, UnaccountedMemory
+from gpustack.agent.violations.isolation_violations import IsolationViolations
 from tests.hook.container import CARD, SHARE_BYTES
 from tests.hook.root import HOOK_PATH, Root
 

@@ -3,6 +3,7 @@
  *   taker zero COUNT          kernels of 2 ms; before each, zero into the ledger's paid_until_ns
  *   taker each COUNT MS       a process for each kernel of MS, which dies without a settling call
  *   taker contexts COUNT MS   a context for each kernel of MS
+ *   taker uneven COUNT MS     many kernels of 10 us, and one of MS in the same shape, again and again
  *
  * COUNT of these run at a time. The ledger lies in the working folder. All end with the first
  * process. */
@@ -94,6 +95,18 @@ static void contexts(uint32_t micros) {
     }
 }
 
+static void uneven(uint32_t micros) {
+    void *context, *function;
+    OK(cuInit(0));
+    function = begin(&context);
+    for (unsigned i = 0;; i++) {
+        launch(function, i % 64 == 63 ? micros : 10);
+        if (i % 64 == 62) {
+            OK(cuCtxSynchronize());
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     uint32_t micros = argc > 3 ? (uint32_t)atoi(argv[3]) * 1000 : 0;
     for (int i = 0; i < atoi(argv[2]); i++) {
@@ -103,6 +116,8 @@ int main(int argc, char **argv) {
                 zero();
             } else if (strcmp(argv[1], "each") == 0) {
                 each(micros);
+            } else if (strcmp(argv[1], "uneven") == 0) {
+                uneven(micros);
             }
             contexts(micros);
         }

@@ -28,13 +28,14 @@ class SeenProcesses:
     """The state of a container's processes at the last look, by host PID.
 
     Attributes:
-        reported: processes that have been reported; they aren't looked at again.
+        reported: processes that have been reported, with their identity, where they have one,
+            and the reason; they aren't looked at again.
         strange: processes that lacked its files: reported when they still do at the next look.
         looked: processes that have been looked at, until all have been: the others come first.
         good: processes that map its files, with their identity and the time of the next look.
     """
 
-    reported: frozenset[int] = frozenset()
+    reported: Mapping[int, tuple[Identity | None, str]] = dataclasses.field(default_factory=dict)
     strange: frozenset[int] = frozenset()
     looked: frozenset[int] = frozenset()
     good: Mapping[int, tuple[Identity, float]] = dataclasses.field(default_factory=dict)

@@ -17,14 +17,16 @@ from gpustack.adapters import memory_maps, process
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.memory_maps import MappedFile
 from gpustack.adapters.process import Identity
-from gpustack.agent.activity.maps_reader import (
+from gpustack.agent.activity.shares import Share
+from gpustack.agent.identification.process_owners import Owner
+from gpustack.agent.violations.maps_reader import (
     NOTHING_SEEN,
     MapsBusyError,
     MapsReader,
     SeenProcesses,
 )
-from gpustack.agent.activity.shares import Share
-from gpustack.agent.identification.process_owners import Owner
+from gpustack.agent.violations.reactions import FOREIGN, UNHOOKED, Reactions
+from gpustack.agent.violations.reports import ViolationReports
 from gpustack.wire.one_line import one_line
 
 logger = logging.getLogger(__name__)
@@ -43,21 +45,21 @@ _LOOKS_SECONDS: Final = 0.05
 # A process that maps our files is looked at again when it runs another program, and within this
 # time: it may unmap them. The maps of 90 processes with 2 500 mappings take 0.3 s.
 _AGAIN_SECONDS: Final = 120.0
+_WORDS: Final = {
+    UNHOOKED: "uses the GPU without libvcuda.so: its memory counts against the share, its launches"
+    " are not held back",
+    FOREIGN: "uses the GPU and doesn't map the limits and the ledger of its container: other files"
+    " lie in /etc/vcuda, or the hook was gone round; its share may not hold until they are left"
+    " alone and the container starts anew",
+}
 
-UNHOOKED: Final = "UnhookedProcess"
-FOREIGN: Final = "ForeignLimits"
-DAMAGED: Final = "LedgerDamaged"
-ABOVE: Final = "MemoryAboveShare"
-UNCOUNTED: Final = "UncountedProcess"
-EXCEEDED: Final = "ShareExceeded"
-_REASONS: Final = (UNHOOKED, FOREIGN, DAMAGED, ABOVE, UNCOUNTED, EXCEEDED)
 
-
-class IsolationViolations:
-    """Reports violations: a warning in the log, an Event on the pod, and a number.
+class IsolationViolations(ViolationReports):
+    """Finds processes that go past the hook, and takes the reports of all other violations.
 
     Args:
         tell: takes the Event.
+        reactions: act on what stands; left out: bursts end.
         hooks: where the hooks of all versions lie, a folder for each.
         proc: the proc file system of the host.
         identity: tells processes apart, by host PID; None: it has ended. Left out: by `proc`.
@@ -69,13 +71,14 @@ class IsolationViolations:
         self,
         tell: Callable[[ObjectEvent], None],
         *,
+        reactions: Reactions | None = None,
         hooks: pathlib.Path,
         proc: pathlib.Path = pathlib.Path("/proc"),
         identity: Callable[[int], Identity | None] | None = None,
         clock: Callable[[], float] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._tell = tell
+        super().__init__(tell, reactions or Reactions())
         self._identity = identity or functools.partial(process.identity, proc=proc)
         self._maps = MapsReader((_HOOK, *_OWN_FILES), proc)
         self._clock = clock or (lambda: time.thread_time() + self._maps.seconds)
@@ -83,9 +86,7 @@ class IsolationViolations:
         self._next: Owner | None = None  # the container that the last look had no time for
         self._hooks = hooks
         self._proc = proc
-        self._said: set[tuple[Owner, str]] = set()
         self._seen: dict[Owner, SeenProcesses] = {}
-        self.containers: dict[str, float] = dict.fromkeys(_REASONS, 0.0)  # read by other threads
 
     def look(self, sights: Sequence[tuple[Share, tuple[int, ...]]]) -> None:
         """Look at the processes of many containers, as far as the time for that allows."""
@@ -103,7 +104,11 @@ class IsolationViolations:
         before = self._seen.pop(share.owner, NOTHING_SEEN)
         if not pids:
             return
-        reported = before.reported.intersection(pids)
+        reported = {
+            pid: known
+            for pid in pids
+            if (known := before.reported.get(pid)) and known[0] == self._identity(pid)
+        }
         good = self._still_good(before, pids)
         others = frozenset(pids).difference(reported, good)
         identities = {pid: self._identity(pid) for pid in others}
@@ -118,14 +123,18 @@ class IsolationViolations:
         strange = frozenset(pid for pid, files in maps.items() if not own <= files) - loose
         foreign = strange & before.strange
         good.update(self._found_good(maps.keys() - loose - strange, identities))
+        found = {pid: (identities[pid], UNHOOKED) for pid in loose}
+        found |= {pid: (identities[pid], FOREIGN) for pid in foreign}
         self._seen[share.owner] = SeenProcesses(
-            reported=reported | loose | foreign,
+            reported=reported | found,
             strange=strange | (before.strange & passed),
             looked=frozenset() if others == looked else looked,
             good=good,
         )
-        self._report_loose(share, loose)
-        self._report_foreign(share, foreign)
+        self._report_all(share, found, acts=False)
+        # The driver has shown the PID while this process had it: it was there at both looks.
+        lasting = {pid: known for pid, known in reported.items() if known[0] is not None}
+        self._report_all(share, lasting, acts=True)
 
     def _still_good(
         self, before: SeenProcesses, pids: Iterable[int]
@@ -147,122 +156,18 @@ class IsolationViolations:
                 # Not all of a start's processes at once.
                 yield pid, (identity, now + _AGAIN_SECONDS * (0.5 + pid % 64 / 128))
 
-    def ledger_is_damaged(self, share: Share, why: str) -> None:
-        """Report an unreadable ledger: its container overwrote or truncated it."""
-        self._report_damage(
-            share,
-            "content",
-            f"its ledger can't be read ({why}): all memory that the driver sees counts against its"
-            " share",
-        )
-
-    def sum_is_false(self, share: Share) -> None:
-        """Report a ledger whose sum isn't that of its processes: its container wrote over it."""
-        self._report_damage(
-            share,
-            "sum",
-            "its sum isn't that of its processes: what either hides counts against its share",
-        )
-
-    def memory_is_above(self, share: Share, uuid: str, above_bytes: int) -> None:
-        """Report a container that holds more of a card than its share, and what modules need."""
-        if self._is_news(share, ABOVE):
-            self._report(
-                share,
-                ABOVE,
-                f"container {share.owner[1]}: it holds {above_bytes >> 20} MiB of card {uuid} above"
-                f" its share of {share.memory_bytes >> 20} MiB: modules with large variables, or"
-                " memory taken past the hook; no further request is granted meanwhile",
-            )
-
-    def processes_are_uncounted(self, share: Share, uuid: str, count: int) -> None:
-        """Report processes on a card that have no place in their container's ledger."""
-        told = {(share.owner, UNHOOKED), (share.owner, FOREIGN)} & self._said
-        if not told and self._is_news(share, UNCOUNTED):
-            self._report(
-                share,
-                UNCOUNTED,
-                f"container {share.owner[1]}: {count} of its processes on card {uuid} hold no place"
-                " in its ledger: something answers for the kernel (seccomp), or they go past the"
-                " hook; all of their memory counts against the share",
-            )
-
-    def form_was_changed(self, share: Share, what: str, how: str) -> None:
-        """Report a property of a container's file, as `ledger's mode`, that the agent restored."""
-        kind = "content" if what.endswith("size") else what  # bytes that are cut off are lost
-        self._report_damage(share, kind, f"its {what} was {how}")
-
-    def form_is_kept(self, share: Share) -> None:
-        """Report a container that keeps its ledger's form from being restored."""
-        self._report_damage(
-            share,
-            "form kept",
-            "mode, owner and size of its ledger can't be restored: a process in it writes to it for"
-            " long, or the disk hangs",
-        )
-
-    def time_is_exceeded(self, share: Share, *, collected: bool) -> None:
-        """Report a container that has used more of a card's time than its share allows."""
-        if self._is_news(share, EXCEEDED):
-            done = "its launches wait" if collected else "nothing is held back by this count"
-            self._report(
-                share,
-                EXCEEDED,
-                f"container {share.owner[1]}: the driver counts 3 s of GPU time beyond its share"
-                f" and 3 points: {done}",
-            )
-
     def forget(self, living: frozenset[Owner]) -> None:
         """Drop the containers that are gone."""
-        self._said = {said for said in self._said if said[0] in living}
+        super().forget(living)
         self._seen = {owner: seen for owner, seen in self._seen.items() if owner in living}
 
-    def _report_loose(self, share: Share, pids: frozenset[int]) -> None:
-        if pids and self._is_news(share, UNHOOKED):
-            self._report(
-                share,
-                UNHOOKED,
-                f"container {share.owner[1]}: {self._names(pids)} uses the GPU without libvcuda.so:"
-                " its memory counts against the share, its launches are not held back",
-            )
-
-    def _report_foreign(self, share: Share, pids: frozenset[int]) -> None:
-        if pids and self._is_news(share, FOREIGN):
-            self._report(
-                share,
-                FOREIGN,
-                f"container {share.owner[1]}: {self._names(pids)} uses the GPU and doesn't map the"
-                " limits and the ledger of its container: other files lie in /etc/vcuda, or the"
-                " hook was gone round; its share may not hold until they are left alone and the"
-                " container starts anew",
-            )
-
-    def _report_damage(self, share: Share, what: str, message: str) -> None:
-        """Report damage of one kind once, and count its container once."""
-        self._is_news(share, DAMAGED)
-        if self._is_news(share, f"{DAMAGED}: {what}"):
-            self._report(share, DAMAGED, f"container {share.owner[1]}: {message}")
-
-    def _is_news(self, share: Share, what: str) -> bool:
-        known = (share.owner, what) in self._said
-        if not known and what in self.containers:
-            self.containers[what] += 1
-        self._said.add((share.owner, what))
-        return not known
-
-    def _report(self, share: Share, reason: str, message: str) -> None:
-        logger.warning("%s pod=%s/%s: %s", reason, share.namespace, share.pod, message)
-        self._tell(
-            ObjectEvent(
-                namespace=share.namespace,
-                name=share.pod,
-                uid=share.owner[0],
-                reason=reason,
-                message=message,
-                warning=True,
-                topic=f"{reason}/{share.owner[1]}",
-            )
-        )
+    def _report_all(
+        self, share: Share, found: Mapping[int, tuple[Identity | None, str]], *, acts: bool
+    ) -> None:
+        for reason, words in _WORDS.items():
+            pids = [pid for pid, known in found.items() if known[1] == reason]
+            if pids:
+                self.report(share, reason, f"{self._names(pids)} {words}", acts=acts)
 
     def _look(
         self, share: Share, pids: Collection[int], last: Collection[int]
@@ -275,7 +180,7 @@ class IsolationViolations:
                 found[pid] = self._mapped(pid)
             except MapsBusyError as error:
                 busy += 1
-                if self._is_news(share, "busy maps"):
+                if self.is_news(share, "busy maps"):
                     logger.warning("not looked at for now share=%s: %s", share.full_name, error)
             if busy == _MOST_BUSY or self._clock() > until:
                 break

@@ -1,0 +1,1 @@
+"""What containers do against their limits: found, reported, and acted on."""

@@ -1,0 +1,51 @@
+"""`on_violation: kill`: the pod of a container that goes past its limits fails, by its name."""
+
+import copy
+
+from tests.agent.host import CORE, Host, Pod, container, decision, make_pod
+
+
+def damage(host: Host, pod: Pod) -> None:
+    """Start a pod's container, and let it write zeroes over its ledger."""
+    host.kubelet.admit(pod)
+    host.kubelet.start_container(pod, "c0", CORE)
+    host.cri.run(pod["metadata"]["uid"], "c0")
+    ledger = host.folder(pod, "c0") / "ledger"
+    ledger.write_bytes(bytes(ledger.stat().st_size))
+
+
+def test_a_pod_that_damages_its_ledger_fails_with_the_events_words(host: Host) -> None:
+    host.configuration["on_violation"] = "kill"
+    host.start_agent()
+    pod, neighbour = host.share("taker"), host.share("neighbour", minor=0)
+    damage(host, pod)
+    host.wait_until(lambda: host.is_failed(pod))
+    status = host.api.get("pods", "taker")["status"]
+    assert status["reason"] == "LedgerDamaged"
+    assert status["message"].startswith("container c0: its ledger can't be read")
+    assert "conditions" not in status, "a Job that ignores disruptions would make it anew for ever"
+    assert not host.is_failed(neighbour)
+
+
+def test_a_static_pod_is_reported_and_runs_on(host: Host) -> None:
+    """The kubelet doesn't read the status of its mirror, which would only look failed."""
+    host.configuration["on_violation"] = "kill"
+    host.start_agent()
+    uid = "0123456789abcdef0123456789abcdef"
+    mirrored = {"kubernetes.io/config.mirror": uid, "kubernetes.io/config.hash": uid}
+    written = decision((1,), cores=50, memory=32) | mirrored
+    mirror = host.create(make_pod("taker", container("c0", 50, 32), annotations=written))
+    static = copy.deepcopy(mirror)
+    static["metadata"]["uid"] = uid
+    damage(host, static)
+    host.wait_until(lambda: bool(host.api.events()))
+    assert host.agent.writes.pending == 0
+    assert not host.is_failed(mirror)
+
+
+def test_a_pod_is_only_reported_where_kill_is_not_asked_for(host: Host) -> None:
+    host.start_agent()
+    pod = host.share("taker")
+    damage(host, pod)
+    host.wait_until(lambda: bool(host.api.events()))
+    assert not host.is_failed(pod)

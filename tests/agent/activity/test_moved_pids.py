@@ -1,0 +1,83 @@
+"""A PID that the kernel gives to another container accuses nobody of what the driver shows for it.
+
+The driver shows a PID for as long as anybody keeps a descriptor of its process: a child, too, when
+the process has ended. Whoever makes processes by the thousand can wait for a neighbour to get it.
+"""
+
+import shutil
+
+from tests.agent.activity.activity import CARD, Stage
+from tests.agent.activity.test_gpu_time_accounts import PERCENT_NS, SECOND_NS, Second, wait_ns
+
+MIB = 1 << 20
+
+
+def move(stage: Stage, pid: int, container: str) -> None:
+    """Give a PID that the driver shows to a process of another container, without the hook."""
+    (stage.proc / str(pid) / "cgroup").write_text(f"0::/kubepods/pod1/{container}\n")
+    stage.write_maps(pid, container, ())
+
+
+def test_a_pid_that_moves_brings_its_memory_to_no_neighbour(stage: Stage) -> None:
+    taker, honest = stage.share("taker"), stage.share("honest")
+    pid = stage.process(taker, memory_bytes=6 << 30)
+    stage.process(honest, memory_bytes=0)
+    stage.sampler.look()
+    move(stage, pid, honest)
+    for _ in range(5):
+        stage.sampler.look()
+    assert stage.card("honest").unaccounted_bytes == 0
+    assert stage.sampler.memory.unowned_bytes == {CARD.uuid: 6 << 30}
+    assert {(each.kind, each.name) for each in stage.events} <= {("Node", "gpu1")}
+
+
+def test_a_pid_whose_process_ended_unseen_is_no_later_ones(stage: Stage) -> None:
+    """The agent has seen it after its end only, as after a restart."""
+    honest = stage.share("honest")
+    pid = stage.process(honest, memory_bytes=6 << 30)
+    shutil.rmtree(stage.proc / str(pid))
+    stage.sampler.look()
+    (stage.proc / str(pid)).mkdir()
+    move(stage, pid, honest)
+    for _ in range(5):
+        stage.sampler.look()
+    assert stage.card("honest").unaccounted_bytes == 0
+    assert {each.kind for each in stage.events} <= {"Node"}
+
+
+def test_the_time_of_a_pid_that_moves_holds_back_no_neighbour(stage: Stage) -> None:
+    taker, honest = stage.share("taker", cores=20), stage.share("honest", cores=20)
+    pid = stage.process(taker, memory_bytes=0)
+    second = Second(stage)
+    move(stage, pid, honest)
+    for _ in range(20):
+        second.passes((pid, 100))
+        assert wait_ns(stage, "honest") == 0
+    assert [each for each in stage.events if each.kind == "Pod"] == []
+
+
+def test_the_time_of_an_ended_processs_child_is_its_containers(stage: Stage) -> None:
+    """It has ended, and a child that has them works on."""
+    pid = stage.process(stage.share("taker", cores=20), memory_bytes=0)
+    second = Second(stage)
+    second.passes((pid, 20))
+    shutil.rmtree(stage.proc / str(pid))
+    second.passes((pid, 50))
+    assert stage.card("taker").busy_ns == 70 * PERCENT_NS
+    for _ in range(10):
+        second.passes((pid, 100))
+    assert wait_ns(stage, "taker") > SECOND_NS
+
+
+def test_a_pid_that_a_container_gets_again_stays_its_own(stage: Stage) -> None:
+    """Else a tenant could make its processes nobody's."""
+    taker = stage.share("taker")
+    pid = stage.process(taker, memory_bytes=2 << 30)
+    stage.sampler.look()
+    shutil.rmtree(stage.proc / str(pid))
+    stage.sampler.look()
+    (stage.proc / str(pid)).mkdir()
+    move(stage, pid, taker)
+    for _ in range(3):
+        stage.sampler.look()
+    assert stage.card("taker").unaccounted_bytes == 2 << 30
