@@ -28,6 +28,10 @@ KINDS = {
 CLUSTER_WIDE = ("Node", "ClusterRole", "ClusterRoleBinding")
 Objects = dict[str, dict[str, Any]]
 Missing = Callable[[str], dict[str, Any] | None]
+# Method, path, query and body to status and answer; None leaves the request to this server.
+Answering = Callable[
+    [str, str, dict[str, list[str]], dict[str, Any]], tuple[int, dict[str, Any]] | None
+]
 
 
 def discovery() -> dict[str, Any]:
@@ -74,12 +78,20 @@ def merged(old: Any, patch: Any) -> Any:
 class _Handler(http.server.BaseHTTPRequestHandler):
     server: "_Server"
 
+    def do_POST(self) -> None:
+        if not self._was_answered("POST", json.loads(self._body())):
+            self._answer(None)
+
     def do_GET(self) -> None:
+        if self._was_answered("GET", {}):
+            return
         self._answer(self.server.answers.get(self._path()) or self._object())
 
     def do_PATCH(self) -> None:
         found = self._object()
         patch = json.loads(self._body())
+        if self._was_answered("PATCH", patch):
+            return
         changed = None if found is None else merged(copy.deepcopy(found), patch)
         if changed is not None and not self._is_dry():
             self.server.objects[self._path()] = changed
@@ -104,9 +116,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
-    def _answer(self, found: dict[str, Any] | None) -> None:
+    def _was_answered(self, method: str, body: dict[str, Any]) -> bool:
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        special = self.server.answering(method, self._path(), query, body)
+        if special is not None:
+            self._answer(special[1], special[0])
+        return special is not None
+
+    def _answer(self, found: dict[str, Any] | None, status: int = 200) -> None:
         body = json.dumps(found or {"kind": "Status", "code": 404}).encode()
-        self.send_response(200 if found else 404)
+        self.send_response(status if found else 404)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -117,9 +136,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    def __init__(self, objects: Objects, missing: Missing) -> None:
+    def __init__(self, objects: Objects, missing: Missing, answering: Answering) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.answers, self.objects, self.missing = discovery(), objects, missing
+        self.answers, self.objects = discovery(), objects
+        self.missing, self.answering = missing, answering
 
 
 @contextlib.contextmanager
@@ -127,6 +147,7 @@ def serving(
     folder: pathlib.Path,
     objects: Objects,
     missing: Missing = lambda path: None,
+    answering: Answering = lambda method, path, query, body: None,
 ) -> collections.abc.Iterator[pathlib.Path]:
     """Serve objects by their paths, and change them as asked; yields an administrator's kubeconfig.
 
@@ -134,8 +155,9 @@ def serving(
         folder: where the kubeconfig is written.
         objects: path to object, which patches and deletions change.
         missing: makes the object of another path; None where there is none.
+        answering: answers a request in this server's place, or leaves it to it.
     """
-    server = _Server(objects, missing)
+    server = _Server(objects, missing, answering)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
         yield write_kubeconfig(folder, server.server_address[1])

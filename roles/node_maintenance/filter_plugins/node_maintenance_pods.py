@@ -1,0 +1,55 @@
+"""The filter that chooses the pods that a drain evicts."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+_ENDED = ("Succeeded", "Failed")
+# A kubelet owns the mirrors of its static pods by its Node (since Kubernetes 1.17): neither can be
+# evicted. A DaemonSet would put its pod back at once, on a cordoned node, too.
+_STAY = ("DaemonSet", "Node")
+
+
+def chosen(pods: Iterable[Mapping[str, Any]], domain: str, which: str) -> list[dict[str, Any]]:
+    """Return the pods that have to leave their node, by name.
+
+    Args:
+        pods: of a node, as the API server gives them.
+        domain: of our resources.
+        which: `gpu`, those that ask for cards, or `all`.
+
+    Returns:
+        `name` (NAMESPACE/NAME) and `uid` of each, whether a controller makes it anew (`owned`),
+        and whether it is being deleted (`ending`).
+    """
+    found = []
+    for pod in pods:
+        meta = pod["metadata"]
+        owners = [one for one in meta.get("ownerReferences") or () if one.get("controller")]
+        if (
+            (pod.get("status") or {}).get("phase") not in _ENDED
+            and not any(one["kind"] in _STAY for one in owners)
+            and (which == "all" or _asks(pod["spec"], f"{domain}/vcuda-core"))
+        ):
+            found.append(
+                {
+                    "name": f"{meta['namespace']}/{meta['name']}",
+                    "uid": meta["uid"],
+                    "owned": bool(owners),
+                    "ending": meta.get("deletionTimestamp") is not None,
+                }
+            )
+    return sorted(found, key=lambda pod: pod["name"])
+
+
+def _asks(spec: Mapping[str, Any], resource: str) -> bool:
+    containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    limits = ((each.get("resources") or {}).get("limits") or {} for each in containers)
+    return any(resource in each for each in limits)
+
+
+class FilterModule:
+    """Ansible's entry point."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by the names that templates use."""
+        return {"node_maintenance_pods": chosen}
