@@ -3,8 +3,8 @@
 The verdicts are checked against a real API server (`test_rights.py`) and printed in
 docs/security.md (`python -m tests.docs.tables`). A call is refused by the *rights* of its account
 (RBAC, and the rules for nodes), or by one of the role's policies, which the cell names by the end
-of its name; *kept* is a call that the API server grants without changing that field, and *invalid*
-one that it grants to nobody.
+of its name (where two refuse it, either of them answers); *kept* is a call that the API server
+grants without changing that field, and *invalid* one that it grants to nobody.
 """
 
 import dataclasses
@@ -132,7 +132,8 @@ def _status_changed(*, bound: bool, patched: bool) -> Iterator[_Field]:
     node = {"own_node": _YES} if bound else {}
     yield from _decisions(**node, **({"extender": _YES} if patched else {}))
     foreign = {"extender": "extender"} if patched else {}
-    yield _unreadable(**({"own_node": "user-keys"} if bound else {}), **foreign)
+    unread = {"extender": "extender, user-keys"} if patched else {}
+    yield _unreadable(**({"own_node": "user-keys"} if bound else {}), **unread)
     for field, change in (("another annotation", _FOREIGN), ("finalizers", _FINALIZER)):
         yield field, change, _by(**node, **foreign)
     yield "`status`", _FAILED, _by(**node, **foreign)

@@ -4,11 +4,8 @@ A table stands between `<!-- table: NAME -->` and `<!-- end of table -->`. A tes
 in the repository with this program's output, so the two can't drift.
 """
 
-import contextlib
 import dataclasses
-import io
 import json
-import os
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,6 +33,7 @@ from gpustack.wire import nodes, pods, schemas, user_keys
 from gpustack.wire.extender_v1.filter import MOST_NODES
 from gpustack.wire.mapped import ledger
 from tests.admission import rights
+from tests.docs.helps import commands, help_of
 
 ROOT: Final = pathlib.Path(__file__).resolve().parents[2]
 PAGES: Final = (
@@ -43,7 +41,6 @@ PAGES: Final = (
     *sorted((ROOT / "docs/reference").glob("*.md")),
 )
 BLOCK: Final = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
-_COLUMNS: Final = "100"  # the width of help texts
 _KIB: Final = 1024
 
 
@@ -55,30 +52,6 @@ def rows(heads: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("<", "&lt;").replace("|", "&#124;")
-
-
-def help_of(program: Callable[[list[str]], int], *words: str) -> str:
-    """Return a program's help text."""
-    out, before = io.StringIO(), os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = _COLUMNS
-    try:
-        with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-            program([*words, "--help"])
-    finally:
-        os.environ.pop("COLUMNS")
-        if before is not None:
-            os.environ["COLUMNS"] = before
-    return f"```text\n{out.getvalue()}```\n"
-
-
-def commands() -> str:
-    """Return the help of `gpustack` and of each of its commands."""
-    names = [
-        each.__name__.rpartition(".")[2].replace("_", "-") for each in gpustack.cli.main.COMMANDS
-    ]
-    texts = [help_of(gpustack.cli.main.main)]
-    texts += [f"### gpustack {name}\n{help_of(gpustack.cli.main.main, name)}" for name in names]
-    return "\n".join(texts)
 
 
 def settings(schema: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, ...]]:

@@ -280,31 +280,3 @@ def test_preflight_refuses_certificates_that_each_run_would_make_anew(
         "gpustack_extender_certificate_renew_days": renew_days,
     }
     assert jinja2.Environment(autoescape=True).compile_expression(check)(**known) is allowed
-
-
-@pytest.mark.parametrize(("renew_days", "fails"), [(365, True), (7, False)])
-def test_verify_misses_no_certificate_that_site_does_not_renew(
-    folder: pathlib.Path, renew_days: int, fails: bool
-) -> None:
-    """Its message says to run site.yml, which renews those with less than `renew_days`."""
-    make(folder, days=20, renew_days=7)
-    told = {
-        "__gpustack_extender_pki": str(folder),
-        "gpustack_extender_certificate_renew_days": renew_days,
-    }
-    tasks = [
-        {"include_vars": str(ROLE / "defaults/main.yml")},
-        {"include_vars": str(ROLE / "vars/main.yml")},
-        {"include_tasks": str(ROLE / "tasks/certificate_dates.yml")},
-    ]
-    play = {"hosts": "localhost", "gather_facts": False, "tasks": tasks}
-    (folder / "play.yml").write_text(json.dumps([play]))
-    done = ansible(
-        "ansible-playbook",
-        "--inventory=localhost,",
-        "--connection=local",
-        f"--extra-vars={json.dumps(told)}",
-        str(folder / "play.yml"),
-    )
-    assert (done.returncode != 0) == fails, done.stdout
-    assert ("ends within 30 days" in " ".join(done.stdout.split())) == fails
