@@ -58,11 +58,6 @@ OPEN: Final = (
         " 50 % for a minute beside one of 80 %",
     ),
     (
-        "A libcuda.so.1 of the tenant's own that runs the hook's callbacks on the caller's thread",
-        "launches inside a callback of the driver are not held back, because CUDA forbids them"
-        " there: the tenant gets the GPU time of the whole card",
-    ),
-    (
         "A program without the hook that maps its files as data, takes a place in the ledger and"
         " writes a charge there",
         "it passes for a hooked one: no event comes while its memory stays below the share. Memory"
