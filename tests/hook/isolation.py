@@ -65,12 +65,6 @@ OPEN: Final = (
         " The event ShareExceeded names it, and with `collect_gpu_time` its launches wait",
     ),
     (
-        "A libcuda.so.1 of the tenant's own that runs the hook's callbacks on the caller's thread",
-        "launches inside a callback of the driver are not held back, because CUDA forbids them"
-        " there: the tenant gets the GPU time of the whole card. The event ShareExceeded names it,"
-        " and no page holds it",
-    ),
-    (
         "A program without the hook that maps its files as data, takes a place in the ledger and"
         " writes a charge there",
         "it passes for a hooked one: no event comes while memory and time stay below the share."

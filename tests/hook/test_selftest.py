@@ -59,7 +59,7 @@ def test_the_gated_functions_are_those_of_the_list_that_the_driver_has(
     listed = container.run(str(container.program), "--quick", "--gated").stdout.split()
     assert {"cuMemAlloc_v2", "cuGetProcAddress_v2", "nvmlDeviceGetMemoryInfo"} <= set(listed)
     assert set(report["gated"]) <= gated & set(listed)
-    assert len(report["gated"]) == len(set(report["gated"])) > 90
+    assert len(report["gated"]) == len(set(report["gated"])) > 80
 
 
 @pytest.mark.clock

@@ -29,7 +29,4 @@ typedef struct {
 typedef void (*CUgraphRecaptureCallback)(void); /* it has arguments; the hook doesn't call it */
 typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
 
-typedef void (*CUhostFn)(void *data);
-typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *data);
-
 #endif

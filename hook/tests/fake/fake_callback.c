@@ -6,7 +6,7 @@
 #include "fake_launch.h"
 
 struct call {
-    CUhostFn function;
+    void (*function)(void *data);
     void *data;
     CUcontext context;
 };
@@ -19,8 +19,7 @@ static void *run_call(void *data) {
     return NULL;
 }
 
-cuLaunchHostFunc_fn cuLaunchHostFunc;
-CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
+CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *data), void *data) {
     (void)stream;
     struct call *call = malloc(sizeof *call);
     pthread_t thread;
@@ -31,10 +30,4 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
     }
     pthread_detach(thread);
     return CUDA_SUCCESS;
-}
-
-/* The mode tells how the function's thread waits: it has no effect here. */
-cuLaunchHostFunc_v2_fn cuLaunchHostFunc_v2;
-CUresult cuLaunchHostFunc_v2(CUstream stream, CUhostFn function, void *data, unsigned int mode) {
-    return mode > 1 ? CUDA_ERROR_INVALID_VALUE : cuLaunchHostFunc(stream, function, data);
 }

@@ -26,5 +26,7 @@ void fake_fail_next_launch(CUresult result);
 void fake_break_events(void);
 
 void fake_await(CUstream stream); /* until it is idle */
+/* Not gated. */
+CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *data), void *data);
 
 #endif

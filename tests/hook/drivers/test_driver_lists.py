@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 # it, or begin and end a span that isn't measured. A new function has one of them, too.
 TAKES = re.compile(
     r"cu(?=[A-Z])\w*(Alloc|Create|Import|Instantiate|Launch|Load|MapArray|Open|Reserve|Retain|Upload)"
-    r"|cu(Mem|Device)(GetInfo|TotalMem)|cuStream((Begin|End)\w*apture|AddCallback)"
+    r"|cu(Mem|Device)(GetInfo|TotalMem)|cuStream(Begin|End)\w*apture"
 )
 # Known, and not gated, with the reason.
 _MODULE = "takes memory that no argument tells: unaccounted, by what the driver sees"
@@ -32,6 +32,7 @@ _MAPPED = "what cuMemCreate was charged for; what it alone keeps is unaccounted"
 _READS = "tells or sets something, and takes nothing"
 _DRIVER = "an object of the driver's own, or of memory that is there already"
 _HOST = "memory of the host"
+_CALLBACK = "a function on the host: CUDA forbids launches in it, and they are charged as any other"
 LEFT = {
     "cuEventCreate": _DRIVER,
     "cuFuncIsLoaded": _READS,
@@ -44,6 +45,10 @@ LEFT = {
     "cuGreenCtxStreamCreate": _DRIVER,
     "cuImportExternalSemaphore": _DRIVER,
     "cuIpcOpenEventHandle": _DRIVER,
+    "cuLaunchHostFunc": _CALLBACK,
+    "cuLaunchHostFunc_ptsz": _CALLBACK,
+    "cuLaunchHostFunc_v2": _CALLBACK,
+    "cuLaunchHostFunc_v2_ptsz": _CALLBACK,
     "cuLinkCreate": _HOST,
     "cuLinkCreate_v2": _HOST,
     "cuLogicalEndpointIdReserve": _ADDRESS,

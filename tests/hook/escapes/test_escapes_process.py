@@ -236,3 +236,17 @@ libc = ctypes.CDLL(None)
 assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
 assert libc.prctl(22, 2, filters, 0, 0) == 0  # PR_SET_SECCOMP
 """
+
+
+@escape(
+    "A libcuda.so.1 of the tenant's own that runs the hook's callbacks on the caller's thread",
+    Outcome.CLOSED,
+    "the hook has none: the program's callbacks go to the driver as they are, and a launch in one"
+    " is charged and waits like any other. CUDA forbids such launches",
+)
+def test_the_hook_gates_no_callbacks(build: pathlib.Path) -> None:
+    hook = build / "x86_64" / "libvcuda.so"
+    listed = subprocess.check_output(["nm", "-D", "--defined-only", hook], text=True)
+    gated = {line.split()[-1].partition("@")[0] for line in listed.splitlines()}
+    assert "cuLaunchKernel" in gated  # the list is one
+    assert not {name for name in gated if "LaunchHostFunc" in name or "AddCallback" in name}

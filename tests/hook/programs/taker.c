@@ -3,7 +3,8 @@
  *   taker zero COUNT          kernels of 2 ms; before each, zero into the ledger's paid_until_ns
  *   taker each COUNT MS       a process for each kernel of MS, which dies without a settling call
  *   taker contexts COUNT MS   a context for each kernel of MS
- *   taker uneven COUNT MS     many kernels of 10 us, and one of MS in the same shape, again and again
+ *   taker uneven COUNT MS     many kernels of 10 us, and one of MS in the same shape, again and
+ * again
  *
  * COUNT of these run at a time. The ledger lies in the working folder. All end with the first
  * process. */

@@ -4,7 +4,6 @@
 
 #include "hooks/current_context.h"
 #include "hooks/hooks_graph_memory.h"
-#include "hooks/launch/hooks_launch_callback.h"
 #include "hooks/launch/hooks_launch_capture.h"
 #include "limiter/limiter_settle.h"
 #include "memory/process.h"
@@ -69,7 +68,7 @@ void launch_forget(const struct driver *driver, CUcontext context, CUdevice devi
 void launch_settle(const struct driver *driver, CUcontext context, CUdevice device) {
     ERRNO_KEPT;
     struct limiter *limiter = limiter_of_process();
-    if (limiter != NULL && !launch_in_callback()) {
+    if (limiter != NULL) {
         limiter_settle(limiter, driver, context, device);
     }
 }
@@ -86,9 +85,6 @@ CUresult launch_begin(struct driver *driver, const struct gpu_timer_work *work,
                       struct launch *launch) {
     ERRNO_KEPT;
     launch->context = NULL;
-    if (launch_in_callback()) {
-        return CUDA_SUCCESS;
-    }
     struct limiter *limiter = limiter_of_process();
     struct limiter_context *limited = NULL;
     CUresult result =

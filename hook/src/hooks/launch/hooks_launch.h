@@ -15,8 +15,7 @@ struct launch {
 };
 
 /* Waits as the limiter says. SUCCESS, and then launch_end with the driver's answer, or
- * NOT_PERMITTED. Without a current context, in a callback and while its stream is captured a launch
- * passes. */
+ * NOT_PERMITTED. Without a current context and while its stream is captured a launch passes. */
 CUresult launch_begin(struct driver *driver, const struct gpu_timer_work *work,
                       struct launch *launch);
 CUresult launch_end(struct launch *launch, CUresult result);

@@ -10,10 +10,9 @@ enum {
 static _Atomic uint64_t captures;
 
 bool launch_is_captured(struct driver *driver, const struct gpu_timer_work *work) {
-    return atomic_load(&captures) != 0 && launch_would_be_captured(driver, work);
-}
-
-bool launch_would_be_captured(struct driver *driver, const struct gpu_timer_work *work) {
+    if (atomic_load(&captures) == 0) {
+        return false;
+    }
     cuStreamIsCapturing_fn *ask = work->per_thread && REAL(driver, cuStreamIsCapturing_ptsz) != NULL
                                       ? REAL(driver, cuStreamIsCapturing_ptsz)
                                       : REAL(driver, cuStreamIsCapturing);

@@ -12,7 +12,5 @@
 /* Whether the stream is captured, or the driver can't tell; the driver is called while a capture is
  * under way only. */
 bool launch_is_captured(struct driver *driver, const struct gpu_timer_work *work);
-/* The same, and calls the driver also where no capture is known. */
-bool launch_would_be_captured(struct driver *driver, const struct gpu_timer_work *work);
 
 #endif
