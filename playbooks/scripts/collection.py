@@ -44,19 +44,23 @@ def semantic(release: str) -> str:
     return re.sub(r"(?<=\d)(a|b|rc)(\d+)$", r"-\1\2", release)
 
 
-def qualified(text: str, names: Sequence[str]) -> str:
+def qualified(text: str, names: Sequence[str], modules: Sequence[str]) -> str:
     """Return a playbook's or template's text with our plugins named in full.
 
     Args:
         text: of the file.
         names: of filters, lookups and modules.
+        modules: those of modules; a variable may have the name of a filter.
     """
     full = f"{NAMESPACE}.{NAME}."
-    ours = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
-    filters = rf"(\| *|\b(?:map|select|reject|lookup|query)\(')({ours})\b(?!\.)"
-    modules = rf"^( *(?:- )?)({ours})(:)$"
-    text = re.sub(filters, rf"\1{full}\2", text)
-    return re.sub(modules, rf"\1{full}\2\3", text, flags=re.MULTILINE)
+    used = rf"(\| *|\b(?:map|select|reject|lookup|query)\(')({_any_of(names)})\b(?!\.)"
+    text = re.sub(used, rf"\1{full}\2", text)
+    called = rf"^( *(?:- )?)({_any_of(modules)})(:)$"
+    return re.sub(called, rf"\1{full}\2\3", text, flags=re.MULTILINE)
+
+
+def _any_of(names: Sequence[str]) -> str:
+    return "|".join(sorted(map(re.escape, names), key=len, reverse=True))
 
 
 def plugin_names(roles: pathlib.Path) -> list[str]:
@@ -81,6 +85,7 @@ def stage(tree: pathlib.Path) -> None:
     for name in FILES:
         shutil.copyfile(bundle.ROOT / name, tree / name)
     names = plugin_names(tree / "roles")
+    modules = sorted(path.stem for path in tree.glob("roles/*/library/*.py"))
     for inner, outer in PLUGINS.items():
         (tree / "plugins" / outer).mkdir(parents=True)
         for folder in sorted((tree / "roles").glob(f"*/{inner}")):
@@ -90,7 +95,7 @@ def stage(tree: pathlib.Path) -> None:
                 path.rename(tree / "plugins" / outer / path.name)
             folder.rmdir()
     for path in [*tree.rglob("*.yml"), *tree.rglob("*.j2")]:
-        path.write_text(qualified(path.read_text("utf-8"), names), "utf-8")
+        path.write_text(qualified(path.read_text("utf-8"), names, modules), "utf-8")
     shutil.copyfile(bundle.ROOT / "playbooks" / "COLLECTION.md", tree / "README.md")
     (tree / "playbooks" / "COLLECTION.md").unlink()
     (tree / "meta").mkdir()

@@ -191,6 +191,12 @@ def test_every_plugin_is_found_by_its_full_name(
         assert not re.search(rf"(\| *|\(')({name})\b(?!\.)", text), name
 
 
+def test_a_variable_with_the_name_of_a_filter_keeps_it(installed: pathlib.Path) -> None:
+    for path in sorted((layout.ROOT / "roles").glob("*/meta/argument_specs.yml")):
+        there = tree(installed) / path.relative_to(layout.ROOT)
+        assert there.read_text("utf-8") == path.read_text("utf-8"), path
+
+
 def test_a_role_in_it_makes_what_a_checkouts_makes(installed: pathlib.Path) -> None:
     host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     play = {
