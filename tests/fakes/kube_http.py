@@ -172,8 +172,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         match request.method, sub:
             case "GET", _:
                 return 200, store.get(key)
-            case "POST", "binding":
-                store.update(key, lambda pod: kube_rules.bound(pod, body))
+            case "POST", "binding" | "eviction":
+                if sub == "binding":
+                    store.update(key, lambda pod: kube_rules.bound(pod, body))
+                else:
+                    wanted = body["deleteOptions"]["preconditions"]["uid"]
+                    if store.get(key)["metadata"]["uid"] != wanted:
+                        raise StoreError(409, "Conflict", "Precondition failed: UID")
+                    store.delete(key)
                 return 201, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
             case "POST", "":
                 return 201, store.create(created_key(key, body), body)

@@ -33,6 +33,7 @@ class _Patch:
     name: str
     annotations: dict[str, str | None]  # None takes one away
     status: dict[str, Any]
+    evict: bool = False
     attempts: int = 0
     due: float = 0.0
 
@@ -67,10 +68,12 @@ class PodWrites:
         name: str,
         annotations: Mapping[str, str | None],
         status: Mapping[str, Any] | None = None,
+        evict: bool = False,
     ) -> None:
         """Queue a patch of a pod's annotations, and of its status; returns at once.
 
-        A value of None takes an annotation away. The fields of `status` go in the same call.
+        A value of None takes an annotation away. The fields of `status` go in the same call. With
+        `evict` the pod is evicted after that, without the grace that it asks for.
         """
         with self._wake:
             patch = self._patches.setdefault(
@@ -78,6 +81,7 @@ class PodWrites:
             )
             patch.annotations.update(annotations)
             patch.status.update(status or {})
+            patch.evict = patch.evict or evict
             patch.due = self._clock()
             self._wake.notify_all()
 
@@ -102,12 +106,15 @@ class PodWrites:
             return uid, self._patches.pop(uid)
 
     def _send(self, uid: str, patch: _Patch) -> None:
-        path = f"/api/v1/namespaces/{patch.namespace}/pods/{patch.name}/status"
+        path = f"/api/v1/namespaces/{patch.namespace}/pods/{patch.name}"
         body: dict[str, Any] = {"metadata": {"uid": uid, "annotations": patch.annotations}}
         if patch.status:
             body["status"] = patch.status
         try:
-            self._client.patch(path, body, timeout_seconds=_CALL_SECONDS)
+            self._client.patch(f"{path}/status", body, timeout_seconds=_CALL_SECONDS)
+            if patch.evict:
+                eviction = _eviction(uid, patch)
+                self._client.post(f"{path}/eviction", eviction, timeout_seconds=_CALL_SECONDS)
         except KubeUnavailable as error:
             self._again(uid, patch, error)
         except KubeError as error:
@@ -136,6 +143,7 @@ class PodWrites:
                 # A patch was queued while this one was under way: its values win, its time stands.
                 newer.annotations = {**patch.annotations, **newer.annotations}
                 newer.status = {**patch.status, **newer.status}
+                newer.evict = newer.evict or patch.evict
                 newer.attempts = patch.attempts
             else:
                 self._patches[uid] = patch
@@ -144,3 +152,12 @@ class PodWrites:
         logger.error("pod not annotated pod=%s/%s: %s", patch.namespace, patch.name, error)
         with self._wake:
             self._dropped += 1
+
+
+def _eviction(uid: str, patch: _Patch) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"namespace": patch.namespace, "name": patch.name},
+        "deleteOptions": {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}},
+    }

@@ -39,6 +39,10 @@ class PodFailure:
         field of the pod changes with it: then it looks at the pod anew, finds it failed
         and stops it. So `gpu-assigned` changes too, which has no meaning now.
 
+        A failed pod counts in no quota, and its containers run on for as long as its
+        `terminationGracePeriodSeconds` says, if they like. So one that is to blame is evicted, too:
+        the kubelet kills it a second later. No disruption budget protects a pod that has failed.
+
         Args:
             pod: the pod.
             reason: of its status.
@@ -60,4 +64,5 @@ class PodFailure:
             name=name,
             annotations={assigned: None if assigned in annotations_of(pod) else "false"},
             status=status,
+            evict=is_to_blame,
         )

@@ -1,6 +1,7 @@
 """`on_violation: kill`: the pod of a container that goes past its limits fails, by its name."""
 
 import copy
+from typing import Any
 
 from tests.agent.host import CORE, Host, Pod, container, decision, make_pod
 
@@ -19,12 +20,28 @@ def test_a_pod_that_damages_its_ledger_fails_with_the_events_words(host: Host) -
     host.start_agent()
     pod, neighbour = host.share("taker"), host.share("neighbour", minor=0)
     damage(host, pod)
-    host.wait_until(lambda: host.is_failed(pod))
-    status = host.api.get("pods", "taker")["status"]
+    host.wait_until(lambda: _written(host) is not None)
+    status = _written(host)
+    assert status is not None
+    assert status["phase"] == "Failed"
     assert status["reason"] == "LedgerDamaged"
     assert status["message"].startswith("container c0: its ledger can't be read")
     assert "conditions" not in status, "a Job that ignores disruptions would make it anew for ever"
     assert not host.is_failed(neighbour)
+
+
+def test_a_killed_pod_gets_none_of_the_grace_it_asks_for(host: Host) -> None:
+    """It counted in no quota any more, and ran on with its card for years."""
+    host.configuration["on_violation"] = "kill"
+    host.start_agent()
+    pod = host.share("taker")
+    damage(host, pod)
+    host.wait_until(lambda: bool(host.api.asked("POST", "/pods/taker/eviction$")))
+    asked = host.api.asked("POST", "/pods/taker/eviction$")[0].body
+    assert asked is not None
+    wanted = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
+    assert asked["deleteOptions"] == wanted
+    assert _written(host) is not None, "first its reason"
 
 
 def test_a_static_pod_is_reported_and_runs_on(host: Host) -> None:
@@ -49,3 +66,9 @@ def test_a_pod_is_only_reported_where_kill_is_not_asked_for(host: Host) -> None:
     damage(host, pod)
     host.wait_until(lambda: bool(host.api.events()))
     assert not host.is_failed(pod)
+
+
+def _written(host: Host) -> dict[str, Any] | None:
+    """Return the failure that the agent has written on the taker."""
+    bodies = [each.body or {} for each in host.api.asked("PATCH", "/pods/taker/status$")]
+    return next((each["status"] for each in bodies if "status" in each), None)
