@@ -1,21 +1,18 @@
-"""The filter that chooses the pods that a drain evicts."""
+"""The filter that says of a node's pods which a drain evicts."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-_ENDED = ("Succeeded", "Failed")
 # A kubelet owns the mirrors of its static pods by its Node (since Kubernetes 1.17): neither can be
 # evicted. A DaemonSet would put its pod back at once, on a cordoned node, too.
 _STAY = ("DaemonSet", "Node")
 
 
-def chosen(pods: Iterable[Mapping[str, Any]], domain: str, which: str) -> list[dict[str, Any]]:
+def chosen(pods: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the pods that have to leave their node, by name.
 
     Args:
-        pods: of a node, as the API server gives them.
-        domain: of our resources.
-        which: `gpu`, those that ask for cards, or `all`.
+        pods: of a node, as the API server gives them; those that have ended are left out.
 
     Returns:
         `name` (NAMESPACE/NAME) and `uid` of each, whether a controller makes it anew (`owned`),
@@ -25,11 +22,7 @@ def chosen(pods: Iterable[Mapping[str, Any]], domain: str, which: str) -> list[d
     for pod in pods:
         meta = pod["metadata"]
         owners = [one for one in meta.get("ownerReferences") or () if one.get("controller")]
-        if (
-            (pod.get("status") or {}).get("phase") not in _ENDED
-            and not any(one["kind"] in _STAY for one in owners)
-            and (which == "all" or _asks(pod["spec"], f"{domain}/vcuda-core"))
-        ):
+        if not any(one["kind"] in _STAY for one in owners):
             found.append(
                 {
                     "name": f"{meta['namespace']}/{meta['name']}",
@@ -39,12 +32,6 @@ def chosen(pods: Iterable[Mapping[str, Any]], domain: str, which: str) -> list[d
                 }
             )
     return sorted(found, key=lambda pod: pod["name"])
-
-
-def _asks(spec: Mapping[str, Any], resource: str) -> bool:
-    containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
-    limits = ((each.get("resources") or {}).get("limits") or {} for each in containers)
-    return any(resource in each for each in limits)
 
 
 class FilterModule:
