@@ -50,7 +50,7 @@ class Allocations:
         return frozenset(self._by_node.keys() - self._bases.keys())
 
     def base(self, name: str) -> Node | None:
-        """Return a node with nothing taken of it."""
+        """Return a node without what the pods take of it."""
         return self._bases.get(name)
 
     @property
@@ -76,7 +76,7 @@ class Allocations:
         return state
 
     def set_node(self, base: Node) -> bool:
-        """Learn of a node, with nothing taken of its cards; returns whether that is news."""
+        """Learn of a node, without what pods take of it; returns whether that is news."""
         if self._bases.get(base.name) == base:
             return False
         self._bases[base.name] = base

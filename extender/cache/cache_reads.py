@@ -78,7 +78,7 @@ class CacheReads:
             return self._hosts.get(name, OPEN)
 
     def base(self, name: str) -> Node | None:
-        """Return a node with nothing taken of its cards."""
+        """Return a node without what pods take of its cards."""
         return self.allocations.base(name)
 
     def placement(self, uid: str) -> Placement | None:

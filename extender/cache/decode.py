@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """A node with nothing taken of its cards, at one ``resourceVersion``.
+    """A node without what pods take of its cards, at one ``resourceVersion``.
 
     Attributes:
         node: its cards.
