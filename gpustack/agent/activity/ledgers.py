@@ -103,10 +103,16 @@ class Ledgers:
         return known.reading
 
     def head(self, share: Share) -> bytes | None:
-        """Return a share's first bytes as they are now; None where they can't be read."""
+        """Return a share's first bytes as they are now; None where they can't be read.
+
+        The file stays open for the `look` that comes next.
+        """
+        path = f"{share.folder}/ledger"
         known = self._known.get(share.owner)
         try:
-            with _opened(f"{share.folder}/ledger", known.fd if known else -1) as fd:
+            if known is not None:
+                self._keep_or_close(known, path, keep=True)
+            with _opened(path, known.fd if known else -1) as fd:
                 return mapped.read_ledger_head(fd)
         except (OSError, LayoutError):
             return None

@@ -43,6 +43,7 @@ _PASS_NS: Final = 10_000_000_000
 # (hook/src/limiter/limiter_ledger.c BURST_FRESH_NS, WORD_FRESH_NS).
 _BURST_PAGE_NS: Final = 500_000_000
 _PAGE_NS: Final = 2_000_000_000
+_UNREAD_PAGE_NS: Final = 10_000_000_000  # of a container without a process that could read it
 
 
 class ActivitySampler:
@@ -266,8 +267,9 @@ class ActivitySampler:
     def _old_ns(self, share: Share, cards: Collection[CardActivity]) -> int:
         """Return how old a page may get, by what its hooks do with it."""
         reading = self._read.get(share.owner)
-        lives = reading is None or reading.slots
-        return _BURST_PAGE_NS if lives and any(each.burst_allowed for each in cards) else _PAGE_NS
+        if reading is not None and not reading.slots:
+            return _UNREAD_PAGE_NS
+        return _BURST_PAGE_NS if any(each.burst_allowed for each in cards) else _PAGE_NS
 
     def _card(self, share: Share, uuid: str, wishes: burst_policy.Wishes) -> CardActivity:
         held = self._escapes.reactions.holds(share.owner)

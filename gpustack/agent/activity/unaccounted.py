@@ -54,6 +54,7 @@ class MemorySample:
 
 
 _Figures = tuple[int, int, int]
+_NOTHING: Final = ((0, 0, 0),) * _SAMPLES
 
 
 class UnaccountedMemory:
@@ -69,22 +70,28 @@ class UnaccountedMemory:
 
     def add(self, owner: Owner, uuid: str, sample: MemorySample) -> int:
         """Take a sample; returns what is unaccounted with it."""
-        before = self._samples.get((owner, uuid), ((0, 0, 0),) * _SAMPLES)
+        before = self._samples.get((owner, uuid), _NOTHING)
         figures = sample.unaccounted_bytes, sample.above_bytes, sample.uncounted
-        self._samples[owner, uuid] = (*before[1:], figures)
+        after = (*before[1:], figures)
+        self._samples[owner, uuid] = _NOTHING if after == _NOTHING else after
         return self.bytes_of(owner, uuid)
 
     def bytes_of(self, owner: Owner, uuid: str) -> int:
         """Return what is unaccounted of a container on a card."""
-        return lasting(each[0] for each in self._samples[owner, uuid])
+        return self._lasting(owner, uuid, 0)
 
     def above_bytes_of(self, owner: Owner, uuid: str) -> int:
         """Return what a container holds on a card above its share."""
-        return lasting(each[1] for each in self._samples[owner, uuid])
+        return self._lasting(owner, uuid, 1)
 
     def uncounted_of(self, owner: Owner, uuid: str) -> int:
         """Return how many of a container's processes on a card have no place in its ledger."""
-        return lasting(each[2] for each in self._samples[owner, uuid])
+        return self._lasting(owner, uuid, 2)
+
+    def _lasting(self, owner: Owner, uuid: str, figure: int) -> int:
+        samples = self._samples[owner, uuid]
+        # Most containers have nothing to count, and a look asks five times about each.
+        return 0 if samples is _NOTHING else lasting(each[figure] for each in samples)
 
     def total_bytes(self) -> int:
         """Return what is unaccounted of all containers and cards."""

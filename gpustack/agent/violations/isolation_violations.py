@@ -90,10 +90,13 @@ class IsolationViolations(ViolationReports):
 
     def look(self, sights: Sequence[tuple[Share, tuple[int, ...]]]) -> None:
         """Look at the processes of many containers, as far as the time for that allows."""
-        owners = [share.owner for share, _ in sights]
+        busy = [(share, pids) for share, pids in sights if pids]
+        owners = [share.owner for share, _ in busy]
+        for owner in self._seen.keys() & {share.owner for share, _ in sights}.difference(owners):
+            del self._seen[owner]
         first = owners.index(self._next) if self._next in owners else 0
         self._next, until = None, self._clock() + _LOOKS_SECONDS
-        for share, pids in (*sights[first:], *sights[:first]):
+        for share, pids in (*busy[first:], *busy[:first]):
             if self._clock() > until:
                 self._next = share.owner
                 break
@@ -102,8 +105,6 @@ class IsolationViolations(ViolationReports):
     def look_at(self, share: Share, pids: tuple[int, ...]) -> None:
         """Report a container's processes on a card that don't map the hook, or not its files."""
         before = self._seen.pop(share.owner, NOTHING_SEEN)
-        if not pids:
-            return
         reported = {
             pid: known
             for pid in pids

@@ -85,7 +85,7 @@ def test_samples_do_not_wait_for_a_tenants_long_write(
 
     monkeypatch.setattr(mapped, "restore", wait)
     for _ in range(2):
-        stage.now_ns += 3_000_000_000
+        stage.now_ns += 11_000_000_000
         stage.sampler.look()
         assert mapped.read_activity(folder / "activity").sampled_ns == stage.now_ns
     assert stage.events == []
@@ -132,7 +132,7 @@ def test_samples_are_published_while_a_tenant_reads_its_page_for_long(stage: Sta
     stage.share("one")
     page = stage.folders.path("uid-one", "one") / "activity"
     stage.sampler.look()
-    stage.now_ns += 3_000_000_000
+    stage.now_ns += 11_000_000_000
     with inode_lock.held(page, alone=False):
         looks = threading.Thread(target=stage.sampler.look)
         looks.start()
@@ -191,14 +191,14 @@ def test_a_ledger_that_a_read_would_wait_for_keeps_its_last_reading(
     with monkeypatch.context() as waiting:
         waiting.setattr(mapped, "read_ledger_head", busy)
         for _ in range(3):
-            stage.now_ns += 3_000_000_000
+            stage.now_ns += 11_000_000_000
             stage.sampler.look()
             stage.sampler.decide_bursts()
     assert stage.card("one").unaccounted_bytes == before
     assert stage.events == []
     stage.write_ledger("one", used_bytes=100 * MIB)
     for _ in range(3):
-        stage.now_ns += 3_000_000_000
+        stage.now_ns += 11_000_000_000
         stage.sampler.look()
     assert stage.card("one").unaccounted_bytes > before
 

@@ -191,16 +191,21 @@ def test_limits_are_read_when_they_have_changed(
     assert _share(stage).elastic
 
 
-def test_an_unchanged_page_is_written_before_it_is_too_old(stage: Stage) -> None:
-    stage.share("idle")
+@pytest.mark.parametrize(("is_read", "seconds"), [(True, 2), (False, 10)])
+def test_an_unchanged_page_is_written_before_it_is_too_old(
+    stage: Stage, is_read: bool, seconds: int
+) -> None:
+    stage.share("one")
+    if is_read:
+        stage.write_ledger("one")
     stage.sampler.look()
-    begun = stage.page("idle").sampled_ns
-    stage.now_ns += 1_000 * MS
-    stage.sampler.look()
-    assert stage.page("idle").sampled_ns == begun
-    stage.now_ns += 1_000 * MS
-    stage.sampler.look()
-    assert stage.page("idle").sampled_ns == begun + 2_000 * MS
+    begun = stage.page("one").sampled_ns
+    later: list[int] = []
+    while len(later) < seconds:
+        stage.now_ns += 1_000 * MS
+        stage.sampler.look()
+        later.append(stage.page("one").sampled_ns - begun)
+    assert later == [*[0] * (seconds - 1), seconds * 1_000 * MS]
 
 
 def test_the_page_of_a_bursting_process_is_never_as_old_as_a_second(stage: Stage) -> None:
