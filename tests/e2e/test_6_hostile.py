@@ -20,6 +20,7 @@ IS_READY = (
 OWN = "/etc/vcuda/limits /etc/vcuda/activity /etc/vcuda/ledger"
 SHARED = "/etc/ld.so.preload /etc/vcuda/hook/* /usr/local/nvidia/lib64/*"
 LEDGER = "/etc/vcuda/ledger"
+OF_FOREIGN_LIMITS = "--field-selector=involvedObject.name=stays,reason=ForeignLimits"
 BUSY, READ_ONLY, FULL = "esource busy", "Read-only file system", "No space left"
 
 # What it tries, and what the kernel or the agent says to it. Each kernel's word stands once a line.
@@ -82,3 +83,33 @@ def test_it_is_restored_and_reported(site: Site, pods: str, attack: str) -> None
     wait_for("the Event", lambda: site.kubectl.items("events", selected))
     # a ledger that lost its counts grants nothing before the container starts anew
     assert has_its_share(site, "hostile") == (attack != "truncate")
+
+
+@pytest.fixture
+def kills(site: Site) -> collections.abc.Iterator[None]:
+    """Let the host's agent kill what goes past its limits."""
+    edit = "sed -i 's/^on_violation: .*/on_violation: {}/' /etc/gpustack/agent.yml"
+    restart = "systemctl restart gpustack-agent.service"
+    site.on(HOST, "sh", "-c", f"{edit.format('kill')} && {restart}")
+    yield
+    site.on(HOST, "sh", "-c", f"{edit.format('throttle')} && {restart}")
+
+
+def test_a_tenant_that_ignores_its_end_is_killed_and_its_card_is_free(
+    site: Site, kills: None
+) -> None:
+    stays = (
+        "trap '' TERM; mv /etc/vcuda /etc/aside && mkdir /etc/vcuda && cd /etc/aside"
+        " && cp limits activity ledger /etc/vcuda && ln -s /etc/aside/hook /etc/vcuda/hook"
+        " && exec cuda-workload --hold"
+    )
+    whole = {workloads.CORE: "200"}
+    pod = workloads.pod("stays", workloads.SHARE, ["sh", "-c", stays], nodeSelector=PLACE)
+    pod["spec"]["terminationGracePeriodSeconds"] = 3600
+    site.kubectl.apply(pod)
+    wait_for("the Event", lambda: site.kubectl.items("events", OF_FOREIGN_LIMITS))
+    site.kubectl.apply(workloads.pod("next", whole, nodeSelector=PLACE))
+    site.running("next")
+    names = {each["metadata"]["name"] for each in site.kubectl.items("pods")}
+    assert names == {"next"}
+    assert "cuda-workload" not in site.on(HOST, "ps", "-e", "-o", "args")
