@@ -3,6 +3,7 @@
 import logging
 import pathlib
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -21,6 +22,7 @@ from gpustack.wire.user_keys import core_limit
 logger = logging.getLogger(__name__)
 
 _PAUSE_SECONDS: Final = 0.1
+_PAUSE: Final = 4.0  # times what the files took: a fifth of a processor at most
 _MOST_REFRESHED: Final = 1024  # pods; the kubelet runs 110 unless told otherwise
 
 
@@ -68,11 +70,14 @@ class ShareLimits:
 
         A user may change those of 64 containers again and again: each pod has its turn.
         """
-        while not stop.wait(_PAUSE_SECONDS):
+        pause = _PAUSE_SECONDS
+        while not stop.wait(pause):
+            began = time.monotonic()
             with self._lock:
                 changed, self._changed = self._changed, {}
             for pod in changed.values():
                 self._refresh(pod)
+            pause = max(_PAUSE_SECONDS, _PAUSE * (time.monotonic() - began))
 
     def _refresh(self, pod: Pod) -> None:
         record = self._records.get(uid_of(pod))
