@@ -30,7 +30,15 @@ from gpustack.model.node import Node
 from gpustack.model.place import within
 from gpustack.model.placement import Placement
 from gpustack.model.request import PodRequest
-from gpustack.model.search.preemption import MOST_TRIES, Candidate, Fits, Leaving, after, victims
+from gpustack.model.search.preemption import (
+    MOST_TRIES,
+    Candidate,
+    Fits,
+    Leaving,
+    TimeOver,
+    after,
+    victims,
+)
 from gpustack.wire.extender_v1 import NodeVictims, PreemptionArgs, encode_preemption_result
 from gpustack.wire.kube.pod_disruption_budget import Budget, violating
 
@@ -40,10 +48,6 @@ logger = logging.getLogger(__name__)
 _TRIES: Final = 20_000
 _FEWEST_TRIES: Final = 50
 _LOWEST: Final = -(1 << 31)
-
-
-class _TimeOver(Exception):
-    """The question's time is over before a node's pods were compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +60,9 @@ class _Limits:
     until: float
 
     def go_on(self) -> None:
-        """Raise `_TimeOver` after that moment, and after the deadline."""
+        """Raise `TimeOver` after that moment, and after the deadline."""
         if self.deadline.over or self.deadline.clock() >= self.until:
-            raise _TimeOver
+            raise TimeOver
 
 
 @dataclass(kw_only=True)
@@ -111,7 +115,7 @@ class Preempt:
         for at, name in enumerate(order):
             try:
                 victims_there = self._of_node(pod, name, proposed[name], limits)
-            except _TimeOver:
+            except TimeOver:
                 # One that takes more time than a question has is passed over.
                 self._first, ended_early = order[at or 1 % len(order)], True
                 break
@@ -149,7 +153,7 @@ class Preempt:
     def _fits(self, pod: PodState, request: PodRequest, node: Node, limits: _Limits) -> Fits:
         """Return whether the pod fits, quota included, once some pods have ended.
 
-        Each call is a search; after the deadline it raises `_TimeOver`.
+        Each call is a search; after the deadline it raises `TimeOver`.
         """
         quota, usage = self.cache.quota, self.cache.usage_of(pod.namespace)
         policy = self.evaluator.policy

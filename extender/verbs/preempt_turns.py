@@ -16,7 +16,7 @@ from typing import Final
 from extender.cache.pods import PodState
 from extender.cache.search_time import SearchShares
 
-_NODE_SECONDS: Final = 0.25  # the sets of one node's pods take some 200 ms at most
+_NODE_SECONDS: Final = 0.5  # a first set of a node's pods is found in less
 _MOST: Final = 10_000  # pods that are remembered
 
 

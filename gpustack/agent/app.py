@@ -112,7 +112,7 @@ class Agent:
             client=self.client,
             node_name=settings.node_name,
             decode=functools.partial(decode_host_pod, keys, hiding),
-            on_pod=self.limits.refresh,
+            on_pod=self.limits.note,
         )
         self.restore = Restore(
             keys=keys,
@@ -278,6 +278,7 @@ class Agent:
         tasks.start("recovery", self.recovery.run)
         tasks.start("activity", self.activity.run)
         tasks.start("audit", self.audit.run)
+        tasks.start("limits", self.limits.run)
         if self.virtual_manager is not None:
             self.virtual_manager.start(tasks)
         self.events.start()
@@ -293,8 +294,7 @@ class Agent:
         self.pods.stop()
         self.events.stop()
         self.tasks.join()
-        for each in (self.pod_resources, self.cri, self.nvml):
+        for each in (self.pod_resources, self.cri, self.nvml, self.host_files.shared):
             each.close()
-        self.host_files.shared.close()
         self.folders.held.close()
         self._instance.release()

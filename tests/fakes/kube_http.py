@@ -172,14 +172,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         match request.method, sub:
             case "GET", _:
                 return 200, store.get(key)
-            case "POST", "binding" | "eviction":
-                if sub == "binding":
-                    store.update(key, lambda pod: kube_rules.bound(pod, body))
-                else:
-                    wanted = body["deleteOptions"]["preconditions"]["uid"]
-                    if store.get(key)["metadata"]["uid"] != wanted:
-                        raise StoreError(409, "Conflict", "Precondition failed: UID")
-                    store.delete(key)
+            case "POST", "binding":
+                store.update(key, lambda pod: kube_rules.bound(pod, body))
                 return 201, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
             case "POST", "":
                 return 201, store.create(created_key(key, body), body)
@@ -191,6 +185,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             case "PUT", "" | "status":
                 return 200, store.update(key, lambda old: replaced(old, body))
             case "DELETE", "":
+                uid = store.get(key)["metadata"].get("uid")
+                if body.get("preconditions", {}).get("uid", uid) != uid:
+                    raise StoreError(409, "Conflict", "Precondition failed: UID")
                 return 200, store.delete(key)
         raise StoreError(405, "MethodNotAllowed", f"{request.method} {request.path}")
 

@@ -155,11 +155,7 @@ class KubeClient:
         )
 
     def post(
-        self,
-        path: str,
-        body: Mapping[str, Any],
-        *,
-        timeout_seconds: float | None = None,
+        self, path: str, body: Mapping[str, Any], *, timeout_seconds: float | None = None
     ) -> dict[str, Any]:
         """Create an object or a subresource (a Binding, an Event).
 
@@ -169,6 +165,12 @@ class KubeClient:
         """
         raw = self._request("POST", path, body=body, timeout_seconds=timeout_seconds)
         return decode_object(raw)
+
+    def delete(
+        self, path: str, options: Mapping[str, Any], *, timeout_seconds: float | None = None
+    ) -> None:
+        """Delete an object, as DeleteOptions say; errors as in ``post``."""
+        self._request("DELETE", path, body=options, timeout_seconds=timeout_seconds)
 
     @contextlib.contextmanager
     def stream(
@@ -260,12 +262,7 @@ class KubeClient:
         return send(), True
 
     def _send(
-        self,
-        method: str,
-        target: str,
-        headers: dict[str, str],
-        body: bytes | None,
-        seconds: float,
+        self, method: str, target: str, headers: dict[str, str], body: bytes | None, seconds: float
     ) -> ApiResponse:
         direct = self._connection.direct
         if direct is not None:

@@ -33,7 +33,7 @@ class _Patch:
     name: str
     annotations: dict[str, str | None]  # None takes one away
     status: dict[str, Any]
-    evict: bool = False
+    delete: bool = False
     attempts: int = 0
     due: float = 0.0
 
@@ -68,12 +68,12 @@ class PodWrites:
         name: str,
         annotations: Mapping[str, str | None],
         status: Mapping[str, Any] | None = None,
-        evict: bool = False,
+        delete: bool = False,
     ) -> None:
         """Queue a patch of a pod's annotations, and of its status; returns at once.
 
         A value of None takes an annotation away. The fields of `status` go in the same call. With
-        `evict` the pod is evicted after that, without the grace that it asks for.
+        `delete` the pod is deleted after that, without the grace that it asks for.
         """
         with self._wake:
             patch = self._patches.setdefault(
@@ -81,7 +81,7 @@ class PodWrites:
             )
             patch.annotations.update(annotations)
             patch.status.update(status or {})
-            patch.evict = patch.evict or evict
+            patch.delete = patch.delete or delete
             patch.due = self._clock()
             self._wake.notify_all()
 
@@ -112,9 +112,11 @@ class PodWrites:
             body["status"] = patch.status
         try:
             self._client.patch(f"{path}/status", body, timeout_seconds=_CALL_SECONDS)
-            if patch.evict:
-                eviction = _eviction(uid, patch)
-                self._client.post(f"{path}/eviction", eviction, timeout_seconds=_CALL_SECONDS)
+            if patch.delete:
+                # An eviction would put the condition `DisruptionTarget` on a failed pod, too
+                # (k8s.io/kubernetes 1.34 pkg/registry/core/pod/storage/eviction.go).
+                options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+                self._client.delete(path, options, timeout_seconds=_CALL_SECONDS)
         except KubeUnavailable as error:
             self._again(uid, patch, error)
         except KubeError as error:
@@ -143,7 +145,7 @@ class PodWrites:
                 # A patch was queued while this one was under way: its values win, its time stands.
                 newer.annotations = {**patch.annotations, **newer.annotations}
                 newer.status = {**patch.status, **newer.status}
-                newer.evict = newer.evict or patch.evict
+                newer.delete = newer.delete or patch.delete
                 newer.attempts = patch.attempts
             else:
                 self._patches[uid] = patch
@@ -152,12 +154,3 @@ class PodWrites:
         logger.error("pod not annotated pod=%s/%s: %s", patch.namespace, patch.name, error)
         with self._wake:
             self._dropped += 1
-
-
-def _eviction(uid: str, patch: _Patch) -> dict[str, Any]:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"namespace": patch.namespace, "name": patch.name},
-        "deleteOptions": {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}},
-    }

@@ -40,8 +40,8 @@ class PodFailure:
         and stops it. So `gpu-assigned` changes too, which has no meaning now.
 
         A failed pod counts in no quota, and its containers run on for as long as its
-        `terminationGracePeriodSeconds` says, if they like. So one that is to blame is evicted, too:
-        the kubelet kills it a second later. No disruption budget protects a pod that has failed.
+        `terminationGracePeriodSeconds` says, if they like. So one that is to blame is deleted, too:
+        the kubelet kills it a second later.
 
         Args:
             pod: the pod.
@@ -64,5 +64,5 @@ class PodFailure:
             name=name,
             annotations={assigned: None if assigned in annotations_of(pod) else "false"},
             status=status,
-            evict=is_to_blame,
+            delete=is_to_blame,
         )

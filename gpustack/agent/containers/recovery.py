@@ -60,7 +60,8 @@ class Recovery:
         self._period_seconds = period_seconds
         self.failures = 0
         self._lock = threading.Lock()  # guards _stuck: Allocate frees what has ended, too
-        self._over = frozenset[str]()  # UIDs of pods that are over, whose containers run
+        # UIDs of pods that are over, whose containers run; None before the first look.
+        self._over: frozenset[str] | None = None
         self._stuck: dict[str, str] = {}  # by UID of an ended pod: why cards or folders are left
 
     def begin(self) -> None:
@@ -77,13 +78,14 @@ class Recovery:
             self.restore()
             self.free_ended()
             self._look_for_over()
-            self._pods.wait_or_stop(
-                version, stop, _HELD_SECONDS if self._over else self._period_seconds
-            )
+            soon = self._over is None or self._over
+            self._pods.wait_or_stop(version, stop, _HELD_SECONDS if soon else self._period_seconds)
 
-    def with_held(self, node: Node) -> Node:
-        """Return the node with the cards taken that pods hold which are over."""
+    def with_held(self, node: Node) -> Node | None:
+        """Return the node with the cards taken that pods hold which are over; None: not known."""
         over = self._over
+        if over is None:
+            return None
         for record in self._records.all() if over else ():
             if record.uid in over:
                 node = apply(node, record.placement)
@@ -142,16 +144,16 @@ class Recovery:
             return
         ended = [record for record in self._records.all() if self._may_have_ended(record.uid)]
         living = self._runtime.containers() if ended else ()
-        if living is not None:
-            running = {record.uid: record for record in ended if _runs(record.uid, living)}
-            self._over = self._over.intersection(running)
-            try:
-                others = running.keys() - self._over
-                self._over = self._over.union(
-                    [uid for uid in others if self._is_over(running[uid])]
-                )
-            except KubeUnavailable as error:
-                logger.debug("not known whether pods are over: %s", error)
+        if living is None:
+            return
+        running = {record.uid: record for record in ended if _runs(record.uid, living)}
+        known = (self._over or frozenset()).intersection(running)
+        try:
+            others = running.keys() - known
+            self._over = known.union([uid for uid in others if self._is_over(running[uid])])
+        except KubeUnavailable as error:
+            logger.debug("not known whether pods are over: %s", error)
+            self._over = None if self._over is None else known
 
     def _is_over(self, record: PodRecord) -> bool:
         shown = self._pods.get(record.uid)

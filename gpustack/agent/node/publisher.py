@@ -31,7 +31,7 @@ class NodePublisher:
         client: the API server.
         keys: the domain's names.
         inventory: the cards.
-        held: returns the node with what is held of it by pods that are over.
+        held: returns the node with what is held of it by pods that are over; None: not known yet.
         labels: the operator's, besides that of the model.
         clock: monotonic seconds.
 
@@ -46,7 +46,7 @@ class NodePublisher:
         client: KubeClient,
         keys: Keys,
         inventory: CardInventory,
-        held: Callable[[Node], Node] = lambda node: node,
+        held: Callable[[Node], Node | None] = lambda node: node,
         labels: Mapping[str, str] = MappingProxyType({}),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -64,11 +64,11 @@ class NodePublisher:
         written, seen, due = None, -1, self._clock()
         while not stop.is_set():
             node, seen = self._inventory.wait_for_change(seen, _LOOK_SECONDS)
-            node, now = self._held(node), self._clock()
-            if node == written and now < due:
+            shown, now = self._held(node), self._clock()
+            if shown is None or (shown == written and now < due):
                 continue
-            if self.publish(node):
-                written, due = node, now + _REPEAT_SECONDS
+            if self.publish(shown):
+                written, due = shown, now + _REPEAT_SECONDS
             else:
                 stop.wait(_RETRY_SECONDS)
 

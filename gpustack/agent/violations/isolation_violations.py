@@ -178,7 +178,7 @@ class IsolationViolations(ViolationReports):
         busy, until = 0, self._clock() + _LOOK_SECONDS
         for pid in sorted(pids, key=lambda pid: (pid in last, pid)):
             try:
-                found[pid] = self._mapped(pid)
+                found[pid] = self._mapped(pid, share.owner)
             except MapsBusyError as error:
                 busy += 1
                 if self.is_news(share, "busy maps"):
@@ -187,8 +187,8 @@ class IsolationViolations(ViolationReports):
                 break
         return found
 
-    def _mapped(self, pid: int) -> frozenset[MappedFile] | None:
-        return self._maps.of(pid)
+    def _mapped(self, pid: int, owner: Owner) -> frozenset[MappedFile] | None:
+        return self._maps.of(pid, owner)
 
     def _names(self, pids: Iterable[int]) -> str:
         return ", ".join(f"{self._name(pid)} (host PID {pid})" for pid in sorted(pids))

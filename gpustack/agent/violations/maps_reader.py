@@ -16,11 +16,13 @@ from typing import Final
 from gpustack.adapters import memory_maps, process
 from gpustack.adapters.memory_maps import MappedFile
 from gpustack.adapters.process import Identity
+from gpustack.agent.identification.process_owners import Owner
 from gpustack.model.errors import GpustackError
 
 # The most mappings that the kernel allows take half of it.
 _WAIT_SECONDS: Final = 0.1
 _MOST_THREADS: Final = 256
+_MOST_OF_ONE: Final = 32  # container: it keeps no other's from being read
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,8 @@ class MapsBusyError(GpustackError):
 class _Reading:
     """One process's maps, once they are there."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
         self.ended = threading.Event()
         self.files: frozenset[MappedFile] | None = None
         self.cpu_seconds = 0.0
@@ -81,8 +84,8 @@ class MapsReader:
         self._late: dict[tuple[int, Identity | None], _Reading] = {}  # by process
         self.seconds = 0.0
 
-    def of(self, pid: int) -> frozenset[MappedFile] | None:
-        """Return the files that a process maps; None where it has ended.
+    def of(self, pid: int, owner: Owner) -> frozenset[MappedFile] | None:
+        """Return the files that a process of a container maps; None where it has ended.
 
         Raises:
             MapsBusyError: they don't come; asking again costs no time.
@@ -90,7 +93,7 @@ class MapsReader:
         who = pid, process.identity(pid, proc=self._proc)
         reading = self._late.pop(who, None)
         if reading is None:
-            reading = self._begin(pid)
+            reading = self._begin(pid, owner)
             if not reading.ended.wait(_WAIT_SECONDS):
                 self.seconds += _WAIT_SECONDS
         if not reading.ended.is_set():
@@ -99,13 +102,17 @@ class MapsReader:
         self.seconds += reading.cpu_seconds
         return reading.files
 
-    def _begin(self, pid: int) -> _Reading:
-        if len(self._late) >= _MOST_THREADS:
+    def _begin(self, pid: int, owner: Owner) -> _Reading:
+        if self._is_full(owner):
             self._late = {who: each for who, each in self._late.items() if not each.ended.is_set()}
-        if len(self._late) >= _MOST_THREADS:
+        if self._is_full(owner):
             raise MapsBusyError(f"the memory maps of {len(self._late)} other processes don't come")
-        reading = _Reading()
+        reading = _Reading(owner)
         threading.Thread(
             target=reading.run, args=(pid, self._names, self._proc), name="maps", daemon=True
         ).start()
         return reading
+
+    def _is_full(self, owner: Owner) -> bool:
+        own = sum(each.owner == owner for each in self._late.values())
+        return own >= _MOST_OF_ONE or len(self._late) >= _MOST_THREADS

@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 # Looks come once a second; samples, three of ten, may be missed for longer by a silent card.
 _AFTER_SECONDS: Final = 60.0
+# A pod that lives so much longer is failed again: the write may have been given up.
+_AGAIN_SECONDS: Final = 60.0
 
 UNHOOKED: Final = "UnhookedProcess"
 FOREIGN: Final = "ForeignLimits"
@@ -128,7 +130,7 @@ class Reactions:
         self._kill = kill
         self._now = now
         self._until: dict[Owner, float] = {}
-        self._killed: set[Owner] = set()
+        self._killed: dict[Owner, float] = {}  # and when again
 
     @property
     def wait(self) -> bool:
@@ -139,12 +141,12 @@ class Reactions:
         """Act on a container whose violation stands at this look."""
         if self.wanted is OnViolation.REPORT:
             return
-        began = not self.holds(share.owner)
-        self._until[share.owner] = self._now() + _AFTER_SECONDS
-        killed = share.owner in self._killed
+        began, now = not self.holds(share.owner), self._now()
+        self._until[share.owner] = now + _AFTER_SECONDS
+        killed = self._killed.get(share.owner, now) > now
         if self.wanted is OnViolation.KILL and not killed:
             killed = self._kill(share, reason, message)
-            self._killed |= {share.owner} if killed else set()
+            self._killed |= {share.owner: now + _AGAIN_SECONDS} if killed else {}
         if began:
             done = "its pod fails" if killed else "it is held to its guarantee"
             logger.warning("%s share=%s: %s", reason, share.full_name, done)
@@ -156,4 +158,4 @@ class Reactions:
     def forget(self, living: frozenset[Owner]) -> None:
         """Drop the containers that are gone."""
         self._until = {owner: each for owner, each in self._until.items() if owner in living}
-        self._killed &= living
+        self._killed = {owner: each for owner, each in self._killed.items() if owner in living}

@@ -8,11 +8,12 @@ sets of pods are compared by what the cards are like after them. A set is better
 3. its most important pod has the lower priority, then the sum of its priorities is lower;
 4. more of it was proposed by the scheduler, which may need that pod's CPU as well.
 
-The search is exact within its bound of tries: pods are kept one after another, and a pod that
-can't be kept beside the ones kept before must end (ending more pods never takes room away). After
-the bound the best set so far stands. It still has no pod that could be kept.
+The search is exact within its bounds of tries and time: pods are kept one after another, and a pod
+that can't be kept beside the ones kept before must end (ending more pods never takes room away).
+After the bound the best set so far stands. It still has no pod that could be kept.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,14 @@ from gpustack.model.placement import Placement, Placer, release
 from gpustack.model.request import PodRequest
 
 MOST_TRIES: Final = 1_000
-"""Sets of pods that are tried for one node beside the first two: at most some 200 ms."""
+"""Sets of pods that are tried for one node beside the first two.
+
+For 50 pods on 8 cards a set takes 0.2 to 2 ms.
+"""
+
+
+class TimeOver(Exception):
+    """There is no time to try another set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +60,9 @@ class Candidate:
 
 Leaving = tuple[Candidate, ...]
 Fits = Callable[[Leaving], bool]
-"""Says whether the pod has room once these have ended. More of them never means less room."""
+"""Says whether the pod has room once these have ended. More of them never means less room.
+
+May raise `TimeOver`: then the best set so far stands, where there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +71,7 @@ class Victims:
 
     Attributes:
         pods: the most important first, as the scheduler wants them.
-        smallest: no better set exists; False where the bound of tries ended the search.
+        smallest: no better set exists; False where a bound ended the search.
     """
 
     pods: Leaving
@@ -87,13 +97,17 @@ def victims(
 
     The candidates are the pods of one node; `fits` is called at most `most_tries` +
     2 * len(candidates) + 1 times.
+
+    Raises:
+        TimeOver: of `fits`, before a set without a pod that could be kept was found.
     """
     if not fits(tuple(candidates)):
         return None
-    by_importance = sorted(candidates, key=importance)
     by_room = sorted(candidates, key=_kept_first(candidates))
-    best = min((_keep_first(order, fits) for order in (by_importance, by_room)), key=_cost)
-    found, smallest = _search(by_room, fits, best, most_tries)
+    found, smallest = _keep_first(sorted(candidates, key=importance), fits), False
+    with contextlib.suppress(TimeOver):
+        found = min((found, _keep_first(by_room, fits)), key=_cost)
+        found, smallest = _search(by_room, fits, found, most_tries)
     return Victims(pods=tuple(sorted(found, key=importance)), smallest=smallest)
 
 
@@ -134,7 +148,11 @@ def _search(
         kind = _kind(order[at])
         like = tuple(takewhile(lambda each: _kind(each) == kind, order[at:]))  # noqa: B023
         open_ways.append((at + len(like), leaving + like))
-        if fits(leaving + tuple(order[at + 1 :])):
+        try:
+            is_kept = fits(leaving + tuple(order[at + 1 :]))
+        except TimeOver:
+            return best, False
+        if is_kept:
             open_ways.append((at + 1, leaving))
     return best, True
 

@@ -14,6 +14,7 @@ from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.memory_maps import MappedFile
 from gpustack.agent.activity.shares import Shares
+from gpustack.agent.identification.process_owners import Owner
 from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.wire.mapped import ledger
 from tests.agent import inode_lock
@@ -211,9 +212,9 @@ class _SlowViolations(IsolationViolations):
     def __init__(self, *args: Any, **names: Any) -> None:
         super().__init__(*args, clock=lambda: 0.05 * self.read, **names)
 
-    def _mapped(self, pid: int) -> frozenset[MappedFile] | None:
+    def _mapped(self, pid: int, owner: Owner) -> frozenset[MappedFile] | None:
         self.read += 1
-        return super()._mapped(pid)
+        return super()._mapped(pid, owner)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from gpustack.adapters.memory_maps import MappedFile
 from gpustack.agent.activity.shares import Share
 from gpustack.agent.containers.limits_files import LimitsFiles
-from gpustack.agent.identification.process_owners import ProcessOwners
+from gpustack.agent.identification.process_owners import Owner, ProcessOwners
 from gpustack.agent.identification.runtime import RuntimeView
 from gpustack.agent.violations.isolation_violations import IsolationViolations
 from tests.agent.activity.activity import Stage
@@ -43,9 +43,9 @@ class _Counting(IsolationViolations):
 
     read = 0
 
-    def _mapped(self, pid: int) -> frozenset[MappedFile] | None:
+    def _mapped(self, pid: int, owner: Owner) -> frozenset[MappedFile] | None:
         self.read += 1
-        return super()._mapped(pid)
+        return super()._mapped(pid, owner)
 
 
 def _share(stage: Stage) -> Share:

@@ -36,11 +36,9 @@ def test_a_killed_pod_gets_none_of_the_grace_it_asks_for(host: Host) -> None:
     host.start_agent()
     pod = host.share("taker")
     damage(host, pod)
-    host.wait_until(lambda: bool(host.api.asked("POST", "/pods/taker/eviction$")))
-    asked = host.api.asked("POST", "/pods/taker/eviction$")[0].body
-    assert asked is not None
+    host.wait_until(lambda: bool(host.api.asked("DELETE", "/pods/taker$")))
     wanted = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
-    assert asked["deleteOptions"] == wanted
+    assert host.api.asked("DELETE", "/pods/taker$")[0].body == wanted
     assert _written(host) is not None, "first its reason"
 
 

@@ -160,6 +160,15 @@ def test_a_process_is_judged_at_the_second_look_at_it(stage: Stage) -> None:
     assert stage.killed == [("taker", UNHOOKED)]
 
 
+def test_a_pod_that_lives_on_is_killed_again_after_a_minute(stage: Stage) -> None:
+    """The write that fails it may have been given up: the API server was away for long."""
+    stage.process(begin(stage, OnViolation.KILL), memory_bytes=3 << 30)
+    look(stage, 50)
+    assert stage.killed == [("taker", ABOVE)]
+    look(stage, 60)
+    assert stage.killed == [("taker", ABOVE)] * 2
+
+
 def test_bursts_come_back_a_minute_after_the_violation(stage: Stage) -> None:
     pid = stage.process(begin(stage, OnViolation.THROTTLE), memory_bytes=3 << 30)
     look(stage, LOOKS)

@@ -107,6 +107,25 @@ def test_the_node_says_what_an_ended_pod_holds(host: Host) -> None:
     host.wait_until(lambda: held() == (IDLE, IDLE))
 
 
+def test_an_agent_that_starts_says_at_no_time_that_such_cards_are_free(host: Host) -> None:
+    """A pod that the extender placed in that moment was refused here, and failed."""
+    host.start_agent()
+    pod = host.share("gone", 1)
+    host.kubelet.admit(pod)
+    host.cri.run(pod["metadata"]["uid"], "c0")
+    host.api.delete("pods", "gone")
+    host.stop_agent()
+    begun = len(host.api.asked("PATCH", f"/nodes/{NODE}$"))
+    host.start_agent()
+
+    def said() -> list[str]:
+        bodies = [each.body or {} for each in host.api.asked("PATCH", f"/nodes/{NODE}$")[begun:]]
+        return [each["metadata"]["annotations"][KEYS.gpu_devices] for each in bodies]
+
+    host.wait_until(lambda: any("held_cores" in each for each in said()))
+    assert all("held_cores" in each for each in said())
+
+
 def test_a_wait_in_vain_is_not_repeated_for_each_pod(host: Host) -> None:
     """The kubelet makes one call at a time: other users' pods would wait behind all of these."""
     host.start_agent()

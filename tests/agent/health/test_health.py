@@ -39,7 +39,7 @@ def _close(host: Host, number: int, minor: int = 1) -> None:
     """Raise an XID, and wait until kubelet and API server know it."""
     host.nvml.send_xid(xid_fault(card(minor).uuid, number))
     host.kubelet.wait_for(lambda: len(host.kubelet.plugins[CORE].healthy()) == 100)
-    host.wait_until(lambda: _published(host)[minor] == (False, f"Xid{number}"))
+    host.wait_until(lambda: _published(host)[minor:][:1] == [(False, f"Xid{number}")])
 
 
 def _uses(host: Host, pod: Pod) -> bool:

@@ -89,3 +89,16 @@ def test_a_namespace_with_little_time_comes_to_each_node_in_turn(
         clock.seconds += 2.5
         found.append(ask(mini, create(mini, f"pod-{number}", 200)))
     assert LAST in found
+
+
+def test_little_time_finds_victims_on_a_crowded_node(mini: MiniCluster, clock: SearchClock) -> None:
+    """All sets of its pods take longer than a question has: each such question was in vain."""
+    mini.api.create("nodes", node("crowded", 4))
+    eventually(lambda: "crowded" in mini.service.cache.node_names)
+    for number in range(24):
+        bound(mini, f"crowd-{number}", "crowded", 10 + number % 7, 20)
+    mini.service._preempt_turns.used("default", 100)
+    clock.search = 0.01
+    clock.seconds += 5
+    named = preempt(mini, create(mini, "late", 200), {"crowded": ["crowd-0"]})
+    assert len(named["crowded"]) >= 2

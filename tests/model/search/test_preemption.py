@@ -15,7 +15,13 @@ from gpustack.model.policies import EXACT
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.request import PodRequest
-from gpustack.model.search.preemption import Candidate, Leaving, after, victims
+from gpustack.model.search.preemption import (
+    Candidate,
+    Leaving,
+    TimeOver,
+    after,
+    victims,
+)
 from gpustack.model.use import Use
 from tests.model import machines
 
@@ -154,6 +160,30 @@ def test_a_set_after_the_bound_makes_room_and_needs_each_of_its_pods(
         assert really(found.pods)
         for each in found.pods:
             assert not really(tuple(other for other in found.pods if other is not each))
+
+
+@hypothesis.given(questions(), st.integers(0, 3 * MOST))
+def test_a_set_at_the_end_of_the_time_needs_each_of_its_pods(
+    question: tuple[Node, PodRequest, list[Candidate]], calls: int
+) -> None:
+    node, request, pods = question
+    fits, left = after(node, request), itertools.count(calls, -1)
+
+    def until(leaving: Leaving) -> bool:
+        if next(left) <= 0:
+            raise TimeOver
+        return fits(leaving)
+
+    try:
+        found = victims(pods, until)
+    except TimeOver:
+        assert calls <= len(pods), "there was no time for the first set"
+        return
+    assert (found is None) == (not fits(tuple(pods)))
+    if found is not None:
+        assert fits(found.pods)
+        for each in found.pods:
+            assert not fits(tuple(other for other in found.pods if other is not each))
 
 
 def names(pods: list[Candidate], request: PodRequest, size: int = 2) -> list[str]:

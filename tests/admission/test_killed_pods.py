@@ -1,0 +1,39 @@
+"""The end of a pod that goes past its limits, as a real API server writes it."""
+
+import threading
+
+import pytest
+
+from gpustack.agent.cluster.writes import PodWrites
+from gpustack.agent.containers.pod_failure import PodFailure
+from tests.admission.site import Site, bind, pod
+from tests.cluster.kubectl import wait_for
+from tests.control_plane.fleet import KEYS
+
+pytestmark = pytest.mark.testbed
+
+
+def test_a_killed_pod_has_no_condition_that_a_job_ignores(site: Site) -> None:
+    """A Job may ignore the failures of pods with `DisruptionTarget`, and makes them anew for ever.
+
+    Its pods have a finalizer until it has counted them.
+    """
+    asked = pod(metadata={"finalizers": ["example.org/any"]}, terminationGracePeriodSeconds=3600)
+    path = site.create(asked)
+    assert bind(site.admin, path) == ""
+    writes, stop = PodWrites(client=site.node), threading.Event()
+    failure = PodFailure(keys=KEYS, writes=writes)
+    failure.queue(site.admin.get(path), reason="LedgerDamaged", message="why", is_to_blame=True)
+    thread = threading.Thread(target=writes.run, args=(stop,))
+    thread.start()
+    try:
+        wait_for("its end", lambda: "deletionTimestamp" in site.admin.get(path)["metadata"])
+        found = site.admin.get(path)
+    finally:
+        stop.set()
+        thread.join()
+        site.admin.patch(path, {"metadata": {"finalizers": None}})
+    assert found["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert found["status"]["phase"] == "Failed"
+    types = [each["type"] for each in found["status"].get("conditions", ())]
+    assert "DisruptionTarget" not in types
