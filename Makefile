@@ -12,7 +12,7 @@ PYTHON := $(VENV)/bin/python
 STEP := python3 tests/step.py
 # A short folder, because the path of a unix socket has at most 107 characters.
 run_tests = @folder=$$(mktemp -d /tmp/gs.XXXX); trap 'rm -rf "$$folder"' EXIT; $(STEP) $(1) -- \
-  pytest -q -n 2 --dist loadfile --max-worker-restart 0 --durations 30 --durations-min 2 --basetemp="$$folder/t" $(if $(PROFILE),--profile $(PROFILE)) -m $(2) tests
+  pytest -q -n $(3) --dist loadfile --max-worker-restart 0 --durations 30 --durations-min 2 --basetemp="$$folder/t" $(if $(PROFILE),--profile $(PROFILE)) -m $(2) tests
 COMPILE := uv pip compile -q --generate-hashes --no-annotate --python-version 3.11 \
   --custom-compile-command "make lock"
 export PATH := $(VENV)/bin:$(PATH)
@@ -101,14 +101,15 @@ hooks: setup ## Let git run the linters before each commit
 	pre-commit install
 
 .PHONY: unit
+# Four workers on two cores: the tests wait for half of their time.
 unit: native ## Model, wire, adapters, agent, extender, hook: no hosts needed
 	@$(MAKE) --no-print-directory -C hook PYTHON=$(PYTHON) tests
 	@$(MAKE) --no-print-directory -C tests/simgpu tests
-	$(call run_tests,unit,"not testbed and not gpu and not long and not clock and not nightly")
+	$(call run_tests,unit,"not testbed and not gpu and not long and not clock and not nightly",4)
 
 .PHONY: long
 long: native ## The long tests, which `make check` leaves out
-	$(call run_tests,long,"long and not clock and not nightly")
+	$(call run_tests,long,"long and not clock and not nightly",2)
 
 .PHONY: clock
 clock: native ## The tests whose verdict rests on a clock: they run alone
@@ -167,9 +168,12 @@ system-all: system e2e ## Everything that needs hosts, with the examples that ma
 hosts:
 	@$(MAKE) --no-print-directory --jobs=1 system e2e
 
-# The hosts' suites wait half of the time and leave the long tests a core.
+# The linters take one core of two, and the unit tests wait for half of their time. The hosts'
+# suites do so, too, and leave the long tests a core.
 .PHONY: test
-test: lint docs unit clock testbed-build ## Everything, with its own set-up
+test: ## Everything, with its own set-up
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line unit lint docs
+	@$(MAKE) --no-print-directory --jobs=1 clock testbed-build
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line long hosts
 
 .PHONY: bench

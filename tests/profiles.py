@@ -55,6 +55,10 @@ def of(name: str) -> settings:
 
 
 def at_least(examples: int) -> settings:
-    """Return the loaded profile with so many examples or more: for what takes a millisecond."""
-    loaded = of(settings.get_current_profile_name())
-    return settings(max_examples=max(examples, loaded.max_examples))
+    """Return the loaded profile with so many examples or more: for what takes a millisecond.
+
+    A profile with fewer examples than the default tries that part of them.
+    """
+    loaded = of(settings.get_current_profile_name()).max_examples
+    part = examples * loaded // of(DEFAULT).max_examples
+    return settings(max_examples=max(loaded, min(examples, part)))

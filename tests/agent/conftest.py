@@ -3,6 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gpustack.agent.containers import decisions
 from tests.agent.activity import activity
 from tests.agent.activity.activity import Stage
 from tests.agent.host import Host
@@ -13,6 +14,12 @@ from tests.fakes.service_manager import FakeServiceManager
 def host(tmp_path: pathlib.Path) -> Iterator[Host]:
     with Host(tmp_path) as host:
         yield host
+
+
+@pytest.fixture
+def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Allocate wait half a second instead of four for cards that ended pods may hold."""
+    monkeypatch.setattr(decisions, "_WAIT_SECONDS", 0.5)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from gpustack.adapters.systemd import Notifier
 from gpustack.agent import app
 from gpustack.agent.activity import sampler
 from gpustack.agent.cluster.pods import PodView
+from gpustack.agent.identification import process_owners
 from tests.agent.host import NODE, Host
 from tests.fakes.kube_api import FakeKubeApi
 
@@ -83,7 +84,10 @@ def test_an_agent_needs_the_right_to_publish_its_cards_to_be_ready(host: Host) -
     host.wait_until(lambda: _ask(host, "/readyz") == (200, "ok\n"))
 
 
-def test_an_agent_needs_its_container_runtime_to_be_ready(host: Host) -> None:
+def test_an_agent_needs_its_container_runtime_to_be_ready(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_owners, "_ASK_SECONDS", 0.2)
     host.start_agent()
     host.wait_until(lambda: _ask(host, "/readyz") == (200, "ok\n"))
     host.cri.stop()

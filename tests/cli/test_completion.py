@@ -47,6 +47,7 @@ def test_every_command_is_offered(
     assert names <= set(offered(installed, capsys, "gpustack "))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -18,7 +18,8 @@ NOT_HERE = {
     "RELEASE-NOTES.md",  # what `make release` writes
     "CycloneDX/cyclonedx-property-taxonomy/blob/main/cdx/device.md",  # in CycloneDX's own schema
 }
-ISSUE = re.compile(r"(\S*)\s+issue #?\d+", re.IGNORECASE)  # another project's is named with it
+# another project's is named with it
+ISSUE = re.compile(r"(?<!\S)(\S*)\s+issue #?\d+", re.IGNORECASE)
 
 
 def tracked() -> list[str]:

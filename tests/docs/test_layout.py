@@ -49,11 +49,11 @@ def test_no_folder_has_many_sources() -> None:
 
 def test_the_name_of_a_test_has_fewer_than_70_characters() -> None:
     names = [
-        f"{path.relative_to(ROOT)}::{each.name}"
+        f"{path.relative_to(ROOT)}::{name}"
         for path in sources()
         if path.match("test_*.py")
-        for each in ast.parse(path.read_text("utf-8")).body
-        if isinstance(each, ast.FunctionDef) and len(each.name) > LONGEST_NAME
+        for name in re.findall(r"^def (\w+)", path.read_text("utf-8"), re.MULTILINE)
+        if len(name) > LONGEST_NAME
     ]
     assert names == []
 

@@ -136,6 +136,7 @@ def test_a_missing_configuration_is_named(
     assert "nowhere.yml" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
     config = write(tmp_path, kubeconfig=str(tmp_path / "nowhere"))
     ended = subprocess.run(
@@ -151,6 +152,7 @@ def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.long
 def test_a_line_break_in_a_message_begins_no_line_of_the_journal(tmp_path: Path) -> None:
     config = write(tmp_path, kubeconfig="/nowhere\n<0>kernel: panic")
     ended = subprocess.run(

@@ -45,6 +45,7 @@ def honest(mini: MiniCluster, name: str, cores: int, units: int = 0) -> set[str]
     return fitting
 
 
+@pytest.mark.long
 def test_hostile_texts_refuse_no_honest_pod(cluster: MiniCluster) -> None:
     names = {fleet.name_of(number) for number in range(HONEST)}
     numbers = itertools.count(1)
@@ -81,6 +82,7 @@ def test_a_node_that_says_too_much_is_left_out_by_name(
     assert max(map(len, said)) < 1000
 
 
+@pytest.mark.long
 def test_patches_of_one_pod_add_no_memory() -> None:
     """Some hundred patches, each with another text of 200 KB, added a gigabyte."""
     seen, reading = view(), Decoder(hostile.KEYS)
@@ -98,6 +100,7 @@ def test_patches_of_one_pod_add_no_memory() -> None:
     assert used < 64 << 20
 
 
+@pytest.mark.long
 def test_pods_of_many_labels_and_demands_take_the_memory_of_their_text() -> None:
     """As objects, the 220 labels and 200 demands of a pod of 6 KB took 52 KB."""
     seen, reading = view(), Decoder(hostile.KEYS)

@@ -12,14 +12,13 @@ until ``release_watches``, so that a test of lag doesn't sleep, and ``lag_second
 change by so much.
 """
 
+import json
 import re
 import ssl
 import threading
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-
-import yaml
 
 from tests.fakes import kube_rules
 from tests.fakes.kube_faults import Faults
@@ -75,7 +74,10 @@ class FakeKubeApi:
     def write_kubeconfig(
         self, path: Path, user: dict[str, Any] | None = None, **cluster: Any
     ) -> Path:
-        """Write a kubeconfig whose current context is this server; returns ``path``."""
+        """Write a kubeconfig whose current context is this server; returns ``path``.
+
+        In JSON, which is YAML too: hundreds of tests write and read one.
+        """
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -84,7 +86,7 @@ class FakeKubeApi:
             "users": [{"name": "fake", "user": user or {}}],
             "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
         }
-        path.write_text(yaml.safe_dump(config))
+        path.write_text(json.dumps(config))
         return path
 
     # Changes by a user, a controller or the kubelet; they reach watchers as usual.

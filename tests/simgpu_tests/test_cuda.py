@@ -9,10 +9,17 @@ from tests.simgpu_tests.machine import OUT, SOURCE, Machine
 
 TEXTS = {path.stem: path.read_text() for path in sorted((SOURCE / "tests").glob("*/contract_*.c"))}
 CHECKS = {program: re.findall(r"CHECK\((\w+)\)", text) for program, text in TEXTS.items()}
+# What they measure begins within 100 ms of the program's own calls.
+TIMED = {"contract_engines": pytest.mark.clock}
 
 
 @pytest.mark.parametrize(
-    ("program", "check"), [(program, check) for program, all_ in CHECKS.items() for check in all_]
+    ("program", "check"),
+    [
+        pytest.param(program, check, marks=TIMED.get(program, ()))
+        for program, all_ in CHECKS.items()
+        for check in all_
+    ],
 )
 def test_cuda(machine: Machine, program: str, check: str) -> None:
     machine.run(f"tests/{program}", check)

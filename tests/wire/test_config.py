@@ -102,7 +102,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "node: a\nnode: b", "? [a]\n: b", "!!python/object:os.system x", "[" * 5000]
+    "text", ["{", "node: a\nnode: b", "? [a]\n: b", "!!python/object:os.system x", "[" * 1000]
 )
 def test_text_that_is_not_plain_yaml_is_refused_in_one_line(text: str) -> None:
     [problem] = problems(text)

@@ -40,6 +40,7 @@ def wait_ns(stage: Stage, name: str) -> int:
     return until_ns - stage.now_ns if until_ns else 0
 
 
+@pytest.mark.long
 def test_a_share_with_three_points_more_never_waits(stage: Stage) -> None:
     pid = stage.process(stage.share("one", cores=30), memory_bytes=0)
     second = Second(stage)
@@ -58,6 +59,7 @@ def test_uneven_use_that_is_a_share_on_average_never_waits(stage: Stage) -> None
             assert wait_ns(stage, "one") == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cores", [5, 20, 80])
 def test_one_that_always_takes_the_card_has_its_share_in_the_end(stage: Stage, cores: int) -> None:
     """It uses the card whenever its launches don't wait, as if it knew how."""
@@ -96,6 +98,7 @@ def test_short_processes_are_looked_for_once_time_is_unexplained(stage: Stage) -
     assert stage.card("one").busy_ns == SECOND_NS, "nothing called for a look at the first"
 
 
+@pytest.mark.long
 def test_a_burst_may_have_the_card_and_late_windows_of_it(stage: Stage) -> None:
     """The windows that a look gets have ended a second before it."""
     pid = stage.process(stage.share("elastic", cores=20, burst=100), memory_bytes=0)

@@ -6,6 +6,7 @@ import tracemalloc
 import pytest
 
 from gpustack.agent.activity.shares import Shares
+from gpustack.agent.violations import maps_reader
 from tests.agent.activity.activity import Stage
 
 MIB = 1 << 20
@@ -85,7 +86,10 @@ def test_no_file_name_makes_up_a_line_of_maps(stage: Stage, end: str) -> None:
     assert [each.reason for each in stage.events] == ["UnhookedProcess"]
 
 
-def test_long_maps_take_no_memory_and_are_read_so_far(stage: Stage) -> None:
+def test_long_maps_take_no_memory_and_are_read_so_far(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maps_reader, "_WAIT_SECONDS", 10.0)
     container = stage.share("one")
     pid = stage.process(container, memory_bytes=MIB, maps=("hook", "limits", "ledger"))
     maps = stage.proc / str(pid) / "maps"

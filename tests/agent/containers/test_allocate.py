@@ -132,6 +132,7 @@ def test_an_undecided_pod_leaves_reserved_cards_alone(host: Host) -> None:
     assert host.kubelet.admit(pod)["c0"].devices[0].host_path == "/dev/nvidia1"
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_a_decision_for_a_card_that_is_taken_is_refused_by_name(host: Host) -> None:
     host.start_agent()
     for name in ("a", "b"):

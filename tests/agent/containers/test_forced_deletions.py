@@ -35,6 +35,7 @@ def _is_given_when_it_ends(host: Host, running: str) -> None:
     assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_its_cards_stay_taken_when_the_records_are_lost(host: Host) -> None:
     host.start_agent()
     running = _lose(host, host.share("gone", 1))
@@ -68,6 +69,7 @@ def test_a_container_that_has_ended_keeps_no_card(host: Host) -> None:
     assert host.agent.records.all() == ()
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_a_failed_pod_keeps_its_card_while_its_container_runs(host: Host) -> None:
     """As one that is evicted, or that the agent fails for another of its containers."""
     host.start_agent()
@@ -81,6 +83,7 @@ def test_a_failed_pod_keeps_its_card_while_its_container_runs(host: Host) -> Non
     _is_given_when_it_ends(host, running)
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_a_container_in_an_unknown_state_keeps_its_card(host: Host) -> None:
     host.start_agent()
     pod = host.share("gone", 1)

@@ -84,6 +84,7 @@ def test_an_agent_that_can_record_nothing_refuses_and_is_not_ready(
     _on_own_disk(tmp_path, body)
 
 
+@pytest.mark.usefixtures("short_wait")
 @_DAMAGES
 def test_the_cards_of_a_pod_that_runs_are_taken_while_no_record_is_kept(
     tmp_path: pathlib.Path, damage: Callable[[Host], Callable[[], None]]
@@ -111,6 +112,7 @@ def test_the_cards_of_a_pod_that_runs_are_taken_while_no_record_is_kept(
     _on_own_disk(tmp_path, body)
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_an_agent_with_a_broken_checkpoint_on_a_bad_disk_ends_in_one_line(
     tmp_path: pathlib.Path,
 ) -> None:

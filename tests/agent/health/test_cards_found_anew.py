@@ -27,6 +27,7 @@ def _places(inventory: CardInventory) -> list[tuple[int, str, bool]]:
     return [(each.minor, each.uuid, each.healthy) for each in inventory.node.cards]
 
 
+@pytest.mark.usefixtures("short_wait")
 def test_a_renumbered_card_and_that_at_its_old_minor_stay_taken(host: Host) -> None:
     host.start_agent()
     running = host.whole_card("running", 1)

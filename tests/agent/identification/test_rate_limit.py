@@ -41,6 +41,7 @@ def test_many_waiting_pods_cost_few_questions(host: Host, has_get: bool) -> None
     assert (host.agent.finder.guesses, host.agent.finder.ambiguities) == (0, 0)
 
 
+@pytest.mark.long
 def test_pods_start_at_once_beside_another_client_without_a_guess(host: Host) -> None:
     host.start_agent()
     pods = _many(host)

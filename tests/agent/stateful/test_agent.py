@@ -29,6 +29,7 @@ def _run(examples: int) -> int:
     return NodeMachine.steps - before
 
 
+@pytest.mark.long
 def test_a_node_knows_whose_each_container_is() -> None:
     assert _run(8) > 0
 

@@ -16,6 +16,8 @@ import pytest
 from tests.ansible import layout
 from tests.ansible.gpu_hosts.gpu_host import BUILD, OLDER, GpuHost
 
+pytestmark = pytest.mark.long
+
 MODULE = layout.ROOT / "roles/gpustack_hook/library/gpustack_users.py"
 UID = "11111111-2222-3333-4444-555555555555"
 SYSTEMD = (

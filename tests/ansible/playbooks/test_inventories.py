@@ -20,6 +20,7 @@ INVENTORIES = ("example", "demo")
 PLAYBOOKS = ("site.yml", "playbooks/verify.yml", "playbooks/uninstall.yml")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", INVENTORIES)
 def test_the_inventory_has_both_groups(name: str) -> None:
     done = ansible("ansible-inventory", f"--inventory=inventories/{name}", "--list")
@@ -29,6 +30,7 @@ def test_the_inventory_has_both_groups(name: str) -> None:
     assert groups["gpu_nodes"]["hosts"] == ["gpu1", "gpu2"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", INVENTORIES)
 def test_the_inventory_sets_only_variables_that_a_role_has(name: str) -> None:
     known = {option for role in layout.ROLES for option in layout.options(role)}
@@ -40,6 +42,7 @@ def test_the_inventory_sets_only_variables_that_a_role_has(name: str) -> None:
         assert ours <= known, host
 
 
+@pytest.mark.long
 def test_the_demo_asks_for_the_simulated_driver_by_name() -> None:
     done = ansible("ansible-inventory", "--inventory=inventories/demo", "--host=gpu1")
     variables = json.loads(done.stdout)
@@ -47,6 +50,7 @@ def test_the_demo_asks_for_the_simulated_driver_by_name() -> None:
     assert variables["nvidia_driver_repository_uris"] == ["file:/opt/simgpu-repository"]
 
 
+@pytest.mark.long
 def test_every_playbook_is_valid() -> None:
     done = ansible(
         "ansible-playbook", "--inventory=inventories/example", "--syntax-check", *PLAYBOOKS

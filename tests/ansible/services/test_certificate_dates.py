@@ -11,6 +11,7 @@ from tests.ansible.services.test_certificates import ROLE, make, pytestmark
 __all__ = ["pytestmark"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("renew_days", "fails"), [(365, True), (7, False)])
 def test_verify_misses_no_certificate_that_site_does_not_renew(
     tmp_path: pathlib.Path, renew_days: int, fails: bool

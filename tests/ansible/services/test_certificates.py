@@ -157,6 +157,7 @@ def shaken(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> str:
     return str(subject[0][0][1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "made"),
     [
@@ -174,6 +175,7 @@ def test_a_certificate_near_its_end_or_of_another_name_is_made_again(
         assert make(folder, **changes) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lost", "made"),
     [
@@ -190,6 +192,7 @@ def test_a_lost_file_is_made_again(folder: pathlib.Path, lost: str, made: list[s
     assert make(folder) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("key", "content", "made"),
     [
@@ -215,6 +218,7 @@ def test_a_certificate_of_another_key_is_made_again(
     assert make(folder) == []
 
 
+@pytest.mark.long
 def test_an_authority_that_is_not_valid_yet_is_made_again(folder: pathlib.Path) -> None:
     make(folder)
     # the host's clock was a year ahead when the authority was made
@@ -250,6 +254,7 @@ def test_a_key_gets_its_owner_and_mode_again(folder: pathlib.Path) -> None:
     assert make(folder, scheduler_group=other.gr_name) == []
 
 
+@pytest.mark.long
 def test_a_name_that_is_escaped_in_a_certificate_changes_nothing_again(
     folder: pathlib.Path,
 ) -> None:
@@ -264,6 +269,7 @@ def test_a_certificate_lasts_as_long_as_it_was_told_to(folder: pathlib.Path) -> 
         assert (found.not_valid_after_utc - found.not_valid_before_utc).days == WANTED["days"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("days", "renew_days", "allowed"), [(3650, 365, True), (90, 90, False)])
 def test_preflight_refuses_certificates_that_each_run_would_make_anew(
     folder: pathlib.Path, days: int, renew_days: int, allowed: bool

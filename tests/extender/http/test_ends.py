@@ -54,6 +54,7 @@ def test_begun_requests_are_finished_and_systemd_gets_the_status(
     assert heard[0].startswith(b"READY=1\nSTATUS=answering")
 
 
+@pytest.mark.long
 def test_a_process_that_is_told_twice_to_end_ends_without_an_error(tmp_path: Path) -> None:
     """By systemd and by the arbiter, the second time while a connection keeps the process."""
     with FakeKubeApi() as api, process(api, tmp_path) as running:
