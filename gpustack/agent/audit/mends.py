@@ -41,10 +41,12 @@ class Mends:
     def mend(self, difference: Difference) -> bool:
         """Put a difference right where that is safe; return whether it did."""
         pod, record = self._pods.get(difference.pod_uid), self._records.get(difference.pod_uid)
+        if record is None:
+            return difference.reason is DifferenceReason.NO_RECORD and self._take_up(
+                difference, pod
+            )
         if pod is None:
             return False
-        if record is None:
-            return difference.reason is DifferenceReason.NO_RECORD and self._take_up(pod)
         if difference.reason is DifferenceReason.ANNOTATIONS:
             self._confirmation.queue(record, pod)
             return True
@@ -64,6 +66,9 @@ class Mends:
             return False
         return difference.reason.value not in self._limits.differing(record, container, pod)
 
-    def _take_up(self, pod: Pod) -> bool:
+    def _take_up(self, difference: Difference, pod: Pod | None) -> bool:
         living = self._runtime.containers()
-        return living is not None and self._restore.take_up(pod, living)
+        if living is None or pod is not None:
+            return living is not None and pod is not None and self._restore.take_up(pod, living)
+        self._restore.take_up_podless(living)
+        return self._records.get(difference.pod_uid) is not None

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from gpustack.adapters.checkpoint import CheckpointError, CheckpointFile
+from gpustack.agent.containers.recent_starts import RecentStarts
 from gpustack.model.node import Node
 from gpustack.model.placement import ContainerPlacement, Placement, apply
 from gpustack.model.request import ContainerKind
@@ -112,6 +113,7 @@ class AllocationRecords:
     Attributes:
         kubelet_call: held during one call of the kubelet: calls change records one at a time.
         version: counts the changes.
+        starts: pods of which a container was let start just now.
 
     Raises:
         CheckpointError: the file is broken.
@@ -121,7 +123,7 @@ class AllocationRecords:
         self._checkpoint = checkpoint
         self._lock = threading.Lock()  # guards _pods and the file
         self.kubelet_call = threading.Lock()
-        self.version = 0
+        self.version, self.starts = 0, RecentStarts()
         self._pods = _decode_all(checkpoint.read())
         if checkpoint.rebooted:
             logger.info("the host has started anew since the records were kept")
@@ -272,9 +274,8 @@ def _decode_all(records: Mapping[str, Any]) -> dict[str, PodRecord]:
         return {uid: _decode(record) for uid, record in records.items()}
     except (KeyError, TypeError, ValueError) as error:
         # A development build with another layout of the same version wrote the file.
-        raise CheckpointError(
-            f"the records are not laid out as they should be: {error!r}"
-        ) from error
+        text = f"the records are not laid out as they should be: {error!r}"
+        raise CheckpointError(text) from error
 
 
 def _decode(pod: Mapping[str, Any]) -> PodRecord:

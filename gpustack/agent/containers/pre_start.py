@@ -41,6 +41,7 @@ class PreStart:
                 pod = self._pods.get(record.uid)
                 if self._limits.concern(record, container):
                     self._limits.write(record, container, pod)
+                self._records.starts.note(record.uid)
                 current = self._records.get(record.uid) or record
                 verified = current.with_container(dataclasses.replace(container, verified=True))
                 try:

@@ -1,9 +1,9 @@
 """Agreement of our records with runtime and API server: after a restart, and when pods end.
 
 A pod's cards are free once the API server says that it has ended or is gone *and* no container of
-it runs. A pod without devices in the kubelet's list keeps its cards: the kubelet forgets more
-easily than a card can be taken back. A container that runs without a record gets one again from
-the runtime and the API server.
+it runs, or was let start just now. A pod without devices in the kubelet's list keeps its cards: the
+kubelet forgets more easily than a card can be taken back. A container that runs without a record
+gets one again from the runtime and the API server.
 """
 
 import functools
@@ -209,6 +209,8 @@ class Recovery:
         shown = self._pods.get(record.uid)
         if shown is not None:
             return finished(shown)  # it may have been absent a moment ago
+        if self._records.starts.has(record.uid):
+            return False
         # A pod absent from the watch may not be shown yet. Only the API server knows.
         seconds = min(_ASK_SECONDS, deadline - time.monotonic())
         pod = (record.namespace, record.name)

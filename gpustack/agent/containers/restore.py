@@ -78,7 +78,7 @@ class Restore:
         """
         lacking = []
         pods = self._pods.snapshot()[0]
-        self._take_up_podless(living, {uid_of(pod) for pod in pods if not finished(pod)})
+        self.take_up_podless(living)
         for pod in pods:
             uid = uid_of(pod)
             if self._open is not None and uid not in self._open:
@@ -113,11 +113,12 @@ class Restore:
             return False
         return self._take_up(pod, None, record)
 
-    def _take_up_podless(self, living: tuple[RuntimeContainer, ...], present: set[str]) -> None:
+    def take_up_podless(self, living: tuple[RuntimeContainer, ...]) -> None:
         """Record containers that run although their pod was deleted by force, or has failed.
 
         They keep their cards until they end, and their own annotations say which.
         """
+        present = {uid_of(pod) for pod in self._pods.snapshot()[0] if not finished(pod)}
         known = present.union(record.uid for record in self._records.all())
         podless: dict[str, list[RuntimeContainer]] = {}
         for each in living:

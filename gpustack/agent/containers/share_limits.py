@@ -21,7 +21,7 @@ from gpustack.wire.user_keys import core_limit
 
 logger = logging.getLogger(__name__)
 
-_PAUSE_SECONDS: Final = 0.1
+_LOOK_SECONDS: Final = 0.1  # how soon a stop is noticed
 _PAUSE: Final = 4.0  # times what the files took: a fifth of a processor at most
 _MOST_REFRESHED: Final = 1024  # pods; the kubelet runs 110 unless told otherwise
 
@@ -54,6 +54,7 @@ class ShareLimits:
         self._refreshed: dict[str, tuple[PodRecord, int | None]] = {}
         self._lock = threading.Lock()  # guards _changed
         self._changed: dict[str, Pod] = {}  # by UID, since `run` looked
+        self._noted = threading.Event()
 
     def concern(self, record: PodRecord, container: ContainerRecord) -> bool:
         """Say whether a container has limits of ours: a share, and none of the original's."""
@@ -64,20 +65,23 @@ class ShareLimits:
         """Take note of a pod that has changed; a caller doesn't wait for its files."""
         with self._lock:
             self._changed[uid_of(pod)] = pod
+        self._noted.set()
 
     def run(self, stop: threading.Event) -> None:
         """Bring changed burst ceilings into the limits of running containers, until `stop` is set.
 
         A user may change those of 64 containers again and again: each pod has its turn.
         """
-        pause = _PAUSE_SECONDS
-        while not stop.wait(pause):
+        while not stop.is_set():
+            if not self._noted.wait(_LOOK_SECONDS):
+                continue
+            self._noted.clear()
             began = time.monotonic()
             with self._lock:
                 changed, self._changed = self._changed, {}
             for pod in changed.values():
                 self._refresh(pod)
-            pause = max(_PAUSE_SECONDS, _PAUSE * (time.monotonic() - began))
+            stop.wait(_PAUSE * (time.monotonic() - began))
 
     def _refresh(self, pod: Pod) -> None:
         record = self._records.get(uid_of(pod))

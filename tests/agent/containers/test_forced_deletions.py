@@ -7,7 +7,7 @@ import pytest
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import IDLE, Use
 from gpustack.wire.nodes import decode_node
-from tests.agent.host import KEYS, NODE, Host, Pod, card_of
+from tests.agent.host import CORE, KEYS, NODE, Host, Pod, card_of
 from tests.fakes.kubelet import AdmissionError
 from tests.fakes.nvml import card
 
@@ -54,6 +54,36 @@ def test_a_container_with_unreadable_amounts_keeps_all_of_its_card(host: Host, c
     _lose(host, host.share("gone", 1), **{KEYS.vcuda_core: cores})
     (record,) = host.agent.records.all()
     assert record.containers[0].placement.cores == CORES_PER_CARD
+
+
+def test_a_card_is_not_free_while_a_container_of_its_pod_may_start(host: Host) -> None:
+    """The runtime lists it once it is made, and the API server no more."""
+    host.start_agent()
+    pod = host.whole_card("gone", 1)
+    host.kubelet.admit(pod)
+    host.kubelet.start_container(pod, "c0", CORE)
+    host.api.delete("pods", "gone")
+    host.kubelet.remove(pod)
+    host.wait_until(lambda: host.agent.pods.get(pod["metadata"]["uid"]) is None)
+    host.agent.recovery.free_ended()
+    running = host.cri.run(pod["metadata"]["uid"], "c0")
+    with pytest.raises(AdmissionError, match="are over and may still run here: 1"):
+        host.kubelet.admit(host.whole_card("next", 1))
+    host.cri.exit(running)
+    assert card_of(host.kubelet.admit(host.whole_card("last", 1))["c0"]) == "/dev/nvidia1"
+
+
+def test_a_container_that_starts_later_still_has_its_card_taken_again(host: Host) -> None:
+    host.start_agent()
+    pod = host.whole_card("gone", 1)
+    answer = host.kubelet.admit(pod)["c0"]
+    host.api.delete("pods", "gone")
+    host.kubelet.remove(pod)
+    host.wait_until(lambda: host.agent.records.get(pod["metadata"]["uid"]) is None)
+    running = host.cri.run(pod["metadata"]["uid"], "c0", annotations=dict(answer.annotations))
+    host.agent.audit.look()
+    host.agent.audit.look()
+    _is_given_when_it_ends(host, running)
 
 
 def test_a_container_that_has_ended_keeps_no_card(host: Host) -> None:
