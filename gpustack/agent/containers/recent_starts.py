@@ -6,7 +6,6 @@ container runs.
 """
 
 import time
-from collections.abc import Callable
 from typing import Final
 
 # Less than an Allocate waits for the cards of pods that have ended (decisions.py).
@@ -16,16 +15,15 @@ _SECONDS: Final = 3.0
 class RecentStarts:
     """Remembers them by UID; safe to share between threads."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._until: dict[str, float] = {}
 
     def note(self, uid: str) -> None:
         """Take note that a container of a pod is let start now."""
-        now = self._clock()
+        now = time.monotonic()
         self._until = {each: end for each, end in self._until.items() if end > now}
         self._until[uid] = now + _SECONDS
 
     def has(self, uid: str) -> bool:
         """Say whether one may be about to start."""
-        return self._until.get(uid, 0.0) > self._clock()
+        return self._until.get(uid, 0.0) > time.monotonic()
