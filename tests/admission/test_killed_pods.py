@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
+from gpustack.agent.cluster.pod_failure import PodFailure
 from gpustack.agent.cluster.writes import PodWrites
-from gpustack.agent.containers.pod_failure import PodFailure
 from tests.admission.site import Site, bind, pod
 from tests.cluster.kubectl import wait_for
 from tests.control_plane.fleet import KEYS

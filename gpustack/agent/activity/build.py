@@ -6,11 +6,11 @@ from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.memory_judge import MemoryJudge
 from gpustack.agent.activity.nvml_usage import NvmlUsage
 from gpustack.agent.activity.sampler import ActivitySampler
+from gpustack.agent.cluster.pod_failure import PodFailure
 from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.limits_files import LimitsFiles
-from gpustack.agent.containers.pod_failure import PodFailure
 from gpustack.agent.health.node_events import NodeEvents
 from gpustack.agent.identification.process_owners import ProcessOwners
 from gpustack.agent.identification.runtime import RuntimeView

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from gpustack.adapters.kube import EventRecorder
 from gpustack.adapters.mount_helper import MountHelper
+from gpustack.agent.cluster.pod_failure import PodFailure
 from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.allocation_records import AllocationRecords
@@ -13,7 +14,6 @@ from gpustack.agent.containers.assigned_annotation import AssignedAnnotation
 from gpustack.agent.containers.decisions import PodDecisions
 from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.limits_files import LimitsFiles
-from gpustack.agent.containers.pod_failure import PodFailure
 from gpustack.agent.containers.pre_start import PreStart
 from gpustack.agent.containers.share_limits import ShareLimits
 from gpustack.agent.containers.undecided import UndecidedPods

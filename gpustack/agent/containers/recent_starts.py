@@ -5,6 +5,7 @@ snapshot does. Whoever deletes the pod by force meanwhile has it gone from the A
 container runs.
 """
 
+import threading
 import time
 from typing import Final
 
@@ -16,13 +17,20 @@ class RecentStarts:
     """Remembers them by UID; safe to share between threads."""
 
     def __init__(self) -> None:
-        self._until: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._until: dict[str, float] = {}  # replaced, not changed
 
     def note(self, uid: str) -> None:
         """Take note that a container of a pod is let start now."""
         now = time.monotonic()
-        self._until = {each: end for each, end in self._until.items() if end > now}
-        self._until[uid] = now + _SECONDS
+        with self._lock:
+            recent = {each: end for each, end in self._until.items() if end > now}
+            self._until = recent | {uid: now + _SECONDS}
+
+    @property
+    def any(self) -> bool:
+        """Whether a container of some pod may be about to start."""
+        return max(self._until.values(), default=0.0) > time.monotonic()
 
     def has(self, uid: str) -> bool:
         """Say whether one may be about to start."""

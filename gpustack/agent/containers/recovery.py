@@ -28,7 +28,7 @@ from gpustack.wire.pods import finished
 logger = logging.getLogger(__name__)
 
 _ASK_SECONDS = 2.0
-_HELD_SECONDS = 2.0  # between looks while containers run whose pods are over
+_HELD_SECONDS = 2.0  # between looks while cards are kept for containers of pods that are over
 _BEGIN_SECONDS = 10.0  # of the time that systemd gives the agent to start (TimeoutStartSec)
 
 
@@ -78,7 +78,7 @@ class Recovery:
             self.restore()
             self.free_ended()
             self._look_for_over()
-            soon = self._over is None or self._over
+            soon = self._over is None or self._over or self._records.starts.any
             self._pods.wait_or_stop(version, stop, _HELD_SECONDS if soon else self._period_seconds)
 
     def with_held(self, node: Node) -> Node | None:

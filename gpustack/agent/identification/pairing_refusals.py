@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Sequence
 
 from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.deviceplugin import PluginRefusal
+from gpustack.agent.cluster.pod_failure import PodFailure
 from gpustack.agent.cluster.pods import PodView, name_of
 from gpustack.agent.containers.allocation_records import (
     AllocationRecords,
     ContainerRecord,
     PodRecord,
 )
-from gpustack.agent.containers.pod_failure import PodFailure
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.refusal import Reason
 from gpustack.model.verification import wrong_cards

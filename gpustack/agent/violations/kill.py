@@ -1,8 +1,8 @@
 """Failing the pod of a container that goes past its limits."""
 
 from gpustack.agent.activity.shares import Share
+from gpustack.agent.cluster.pod_failure import PodFailure
 from gpustack.agent.cluster.pods import PodView
-from gpustack.agent.containers.pod_failure import PodFailure
 from gpustack.wire.pods import is_static
 
 
