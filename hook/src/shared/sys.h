@@ -1,8 +1,8 @@
 /*
  * System calls as gates may make them. libc's functions aren't called: a library of LD_PRELOAD may
  * stand before them and show the hook other files, and open, close and fcntl are cancellation
- * points, which a gate must not become. errno is the caller's: a function that a gate calls keeps
- * it by ERRNO_KEPT.
+ * points, which a gate must not become. None of these touches errno, which is the caller's: what
+ * calls the driver or the loader keeps it by ERRNO_KEPT.
  */
 #ifndef HOOK_SYS_H
 #define HOOK_SYS_H
