@@ -3,6 +3,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "shared/sys.h"
+
 /* The depth of child graphs within child graphs that are read. */
 enum { MAX_DEPTH = 8 };
 
@@ -19,8 +21,7 @@ struct spans {
 };
 
 static void *take_memory(size_t bytes) {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
+    return sys_map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 }
 
 static bool make_room(struct spans *spans) {
@@ -34,7 +35,7 @@ static bool make_room(struct spans *spans) {
     }
     if (spans->places != NULL) {
         memcpy(grown, spans->places, spans->count * sizeof *grown);
-        munmap(spans->places, spans->capacity * sizeof *grown);
+        sys_unmap(spans->places, spans->capacity * sizeof *grown);
     }
     spans->places = grown;
     spans->capacity = capacity;
@@ -106,7 +107,7 @@ static void add_graph(struct spans *spans, CUgraph graph, unsigned depth) {
             add_node(spans, nodes[i], depth);
         }
     }
-    munmap(nodes, bytes);
+    sys_unmap(nodes, bytes);
 }
 
 uint64_t graph_span_bytes(struct driver *driver, CUgraph graph, CUdevice device) {
@@ -121,7 +122,7 @@ uint64_t graph_span_bytes(struct driver *driver, CUgraph graph, CUdevice device)
         bytes += spans.places[i].end - spans.places[i].begin;
     }
     if (spans.places != NULL) {
-        munmap(spans.places, spans.capacity * sizeof *spans.places);
+        sys_unmap(spans.places, spans.capacity * sizeof *spans.places);
     }
     return bytes;
 }

@@ -69,7 +69,6 @@ static CUresult charge_counted(struct process *process, const struct current_con
 
 CUresult account_charge(const struct current_context *current, uint64_t bytes,
                         struct charge *charge) {
-    ERRNO_KEPT;
     *charge = (struct charge){.bytes = bytes, .uuid = current->uuid};
     struct card_limits limits;
     struct process *process = card_limits_enter(&current->uuid, true, &limits);
@@ -106,7 +105,6 @@ static CUresult resize_counted(struct process *process, struct context *context,
 }
 
 CUresult account_resize(struct charge *charge, uint64_t bytes) {
-    ERRNO_KEPT;
     struct process *process = charge->context == 0 ? NULL : process_enter();
     if (process == NULL) {
         return CUDA_SUCCESS;
@@ -125,7 +123,6 @@ CUresult account_resize(struct charge *charge, uint64_t bytes) {
 }
 
 void account_keep(const struct charge *charge, enum allocation_kind kind, uint64_t handle) {
-    ERRNO_KEPT;
     struct process *process = charge->context == 0 ? NULL : process_enter();
     if (process == NULL) {
         return;
@@ -141,7 +138,6 @@ void account_keep(const struct charge *charge, enum allocation_kind kind, uint64
 }
 
 void account_cancel(const struct charge *charge) {
-    ERRNO_KEPT;
     struct process *process = charge->context == 0 ? NULL : process_enter();
     if (process == NULL) {
         return;
@@ -152,7 +148,6 @@ void account_cancel(const struct charge *charge) {
 }
 
 struct account_release account_release_begin(enum allocation_kind kind, uint64_t handle) {
-    ERRNO_KEPT;
     struct account_release release = {.kind = kind, .handle = handle};
     struct process *process = process_enter();
     struct allocation record;
@@ -176,7 +171,6 @@ void account_release_end(const struct account_release *release, bool released) {
 }
 
 CUresult account_view(const CUuuid *uuid, struct view *view) {
-    ERRNO_KEPT;
     struct card_limits limits;
     struct process *process = card_limits_enter(uuid, false, &limits);
     if (process == NULL) {
@@ -195,7 +189,6 @@ CUresult account_view(const CUuuid *uuid, struct view *view) {
 }
 
 CUresult account_processes(const CUuuid *uuid, struct process_usage *list, unsigned *count) {
-    ERRNO_KEPT;
     *count = 0;
     struct card_limits limits;
     struct process *process = card_limits_enter(uuid, false, &limits);

@@ -4,6 +4,8 @@
 
 #include <sys/mman.h>
 
+#include "shared/sys.h"
+
 enum { FIRST_CAPACITY = 1024 };
 
 static size_t place_of(const struct allocation_table *table, enum allocation_kind kind,
@@ -27,11 +29,11 @@ static struct allocation *look_up(const struct allocation_table *table, enum all
 
 static bool grow(struct allocation_table *table, size_t capacity) {
     size_t size = capacity * sizeof(struct allocation);
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
+    void *memory = sys_map(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (memory == NULL) {
         return false;
     }
-    madvise(memory, size, MADV_DONTFORK); /* a child would only carry it along */
+    sys_advise(memory, size, MADV_DONTFORK); /* a child would only carry it along */
     struct allocation_table grown = {.places = memory, .capacity = capacity};
     for (size_t i = 0; i < table->capacity; i++) {
         if (table->places[i].kind != ALLOCATION_NONE) {
@@ -39,7 +41,7 @@ static bool grow(struct allocation_table *table, size_t capacity) {
         }
     }
     if (table->places != NULL) {
-        munmap(table->places, table->capacity * sizeof(struct allocation));
+        sys_unmap(table->places, table->capacity * sizeof(struct allocation));
     }
     *table = grown;
     return true;

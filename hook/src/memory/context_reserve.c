@@ -29,7 +29,6 @@ static CUresult set_counted(struct process *process, const struct current_contex
 
 CUresult context_reserve_set(const struct current_context *current, enum context_reserve reserve,
                              uint64_t bytes) {
-    ERRNO_KEPT;
     struct card_limits limits;
     struct process *process = card_limits_enter(&current->uuid, true, &limits);
     if (process == NULL) {

@@ -71,7 +71,6 @@ void context_remove(struct process *process, struct context *context) {
 }
 
 CUresult context_charge_new(const struct current_context *current, uint32_t *number) {
-    ERRNO_KEPT;
     *number = 0;
     struct card_limits limits;
     struct process *process = card_limits_enter(&current->uuid, true, &limits);
@@ -98,7 +97,6 @@ CUresult context_charge_new(const struct current_context *current, uint32_t *num
 }
 
 void context_keep(uint32_t number, CUcontext handle, bool primary) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return;
@@ -117,7 +115,6 @@ void context_keep(uint32_t number, CUcontext handle, bool primary) {
 }
 
 uint32_t context_number(const struct current_context *current) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return 0;
@@ -129,7 +126,6 @@ uint32_t context_number(const struct current_context *current) {
 }
 
 void context_drop(uint32_t number) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return;
@@ -142,7 +138,6 @@ void context_drop(uint32_t number) {
 }
 
 CUresult context_charge_if_new(const struct current_context *current) {
-    ERRNO_KEPT;
     struct card_limits limits;
     struct process *process = card_limits_enter(&current->uuid, true, &limits);
     if (process == NULL) {
@@ -157,7 +152,6 @@ CUresult context_charge_if_new(const struct current_context *current) {
 }
 
 bool context_device(uint32_t number, CUdevice *device) {
-    ERRNO_KEPT;
     struct process *process = number == 0 ? NULL : process_enter();
     if (process == NULL) {
         return false;

@@ -20,7 +20,6 @@ static uint64_t key_of(CUgraphExec exec, CUdevice device) {
 
 /* Without memory for the record the graph is charged after its launch only. */
 void graph_exec_put(CUgraphExec exec, CUdevice device, uint64_t bytes) {
-    ERRNO_KEPT;
     struct process *process = bytes != 0 || device < graph_exec_devices() ? process_enter() : NULL;
     struct allocation record;
     if (process == NULL) {
@@ -40,7 +39,6 @@ void graph_exec_put(CUgraphExec exec, CUdevice device, uint64_t bytes) {
 }
 
 bool graph_exec_need(CUgraphExec exec, CUdevice device, uint64_t *bytes) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return false;
@@ -56,7 +54,6 @@ bool graph_exec_need(CUgraphExec exec, CUdevice device, uint64_t *bytes) {
 }
 
 void graph_exec_launched(CUgraphExec exec, CUdevice device) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return;

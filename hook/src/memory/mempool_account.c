@@ -93,7 +93,6 @@ static CUresult charge_counted(struct process *process, const struct current_con
 
 CUresult mempool_charge(const struct current_context *current, const struct mempool_name *name,
                         uint64_t bytes, struct mempool_charge *charge) {
-    ERRNO_KEPT;
     *charge = (struct mempool_charge){.number = 0};
     struct card_limits limits;
     struct process *process = card_limits_enter(&current->uuid, true, &limits);
@@ -109,7 +108,6 @@ CUresult mempool_charge(const struct current_context *current, const struct memp
 }
 
 bool mempool_read(uint32_t number, struct mempool_state *state) {
-    ERRNO_KEPT;
     struct process *process = number == 0 ? NULL : process_enter();
     if (process == NULL) {
         return false;
@@ -124,7 +122,6 @@ bool mempool_read(uint32_t number, struct mempool_state *state) {
 }
 
 uint32_t mempool_next(uint32_t number) {
-    ERRNO_KEPT;
     struct process *process = atomic_load(&any) ? process_enter() : NULL;
     uint32_t next = 0;
     if (process == NULL) {
@@ -163,7 +160,6 @@ static enum mempool_outcome follow(struct process *process, struct mempool *memp
 
 enum mempool_outcome mempool_settle(uint32_t number, uint64_t epoch, uint64_t held_bytes,
                                     const struct mempool_charge *charge, bool *gave_back) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return MEMPOOL_SETTLED;
@@ -205,7 +201,6 @@ static uint32_t forget_pointer(struct process *process, CUdeviceptr pointer) {
 }
 
 void mempool_allocated(uint32_t number, CUdeviceptr pointer) {
-    ERRNO_KEPT;
     struct process *process = number == 0 ? NULL : process_enter();
     if (process == NULL) {
         return;
@@ -222,7 +217,6 @@ void mempool_allocated(uint32_t number, CUdeviceptr pointer) {
 }
 
 uint32_t mempool_free_begin(CUdeviceptr pointer) {
-    ERRNO_KEPT;
     struct process *process = atomic_load(&any) ? process_enter() : NULL;
     if (process == NULL) {
         return 0;
@@ -237,7 +231,6 @@ uint32_t mempool_free_begin(CUdeviceptr pointer) {
 }
 
 void mempool_free_end(uint32_t number) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return;
@@ -251,7 +244,6 @@ void mempool_free_end(uint32_t number) {
 }
 
 uint32_t mempool_destroy_begin(const struct driver *driver, uint64_t pool) {
-    ERRNO_KEPT;
     struct mempool_name name = {.kind = MEMPOOL_STREAM_ORDERED, .driver = driver, .handle = pool};
     struct process *process = atomic_load(&any) ? process_enter() : NULL;
     uint32_t number = 0;
@@ -269,7 +261,6 @@ uint32_t mempool_destroy_begin(const struct driver *driver, uint64_t pool) {
 }
 
 void mempool_destroy_end(uint32_t number, bool destroyed) {
-    ERRNO_KEPT;
     struct process *process = number == 0 ? NULL : process_enter();
     if (process == NULL) {
         return;
@@ -284,7 +275,6 @@ void mempool_destroy_end(uint32_t number, bool destroyed) {
 }
 
 void mempool_device_reset(const struct driver *driver, CUdevice device) {
-    ERRNO_KEPT;
     struct process *process = atomic_load(&any) ? process_enter() : NULL;
     for (unsigned i = 0; process != NULL && i < process->mempool_count; i++) {
         struct mempool *mempool = &process->mempools[i];

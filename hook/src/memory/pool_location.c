@@ -4,7 +4,6 @@
 
 /* Without memory for the record a pool counts as one made by an unknown call. */
 void pool_location_put(CUmemoryPool pool, const CUmemLocation *location) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return;
@@ -20,7 +19,6 @@ void pool_location_put(CUmemoryPool pool, const CUmemLocation *location) {
 }
 
 bool pool_location_find(CUmemoryPool pool, CUmemLocation *location) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return false;
@@ -35,7 +33,6 @@ bool pool_location_find(CUmemoryPool pool, CUmemLocation *location) {
 }
 
 void pool_location_drop(CUmemoryPool pool) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     struct allocation record;
     if (process == NULL) {

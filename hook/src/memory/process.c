@@ -9,12 +9,12 @@
 #endif
 
 static void *make(size_t bytes) {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
+    void *memory = sys_map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (memory == NULL) {
         return NULL;
     }
-    if (madvise(memory, bytes, MADV_WIPEONFORK) != 0) {
-        munmap(memory, bytes);
+    if (!sys_advise(memory, bytes, MADV_WIPEONFORK)) {
+        sys_unmap(memory, bytes);
         return NULL;
     }
     return memory;
@@ -30,7 +30,7 @@ void *process_memory(void *_Atomic *only, size_t bytes) {
         if (atomic_compare_exchange_strong(only, &memory, made)) {
             memory = made;
         } else {
-            munmap(made, bytes); /* another thread was first */
+            sys_unmap(made, bytes); /* another thread was first */
         }
     }
     return memory;

@@ -30,7 +30,6 @@ static CUresult charge_counted(struct process *process, const struct card_limits
 
 CUresult vmm_charge(const struct current_context *current, uint64_t bytes,
                     struct vmm_charge *charge) {
-    ERRNO_KEPT;
     *charge = (struct vmm_charge){.bytes = bytes};
     struct card_limits limits;
     struct process *process = card_limits_enter(&current->uuid, true, &limits);
@@ -43,7 +42,6 @@ CUresult vmm_charge(const struct current_context *current, uint64_t bytes,
 }
 
 void vmm_keep(const struct vmm_charge *charge, uint64_t handle) {
-    ERRNO_KEPT;
     struct process *process = charge->counted ? process_enter() : NULL;
     if (process == NULL) {
         return;
@@ -58,7 +56,6 @@ void vmm_keep(const struct vmm_charge *charge, uint64_t handle) {
 }
 
 void vmm_cancel(const struct vmm_charge *charge) {
-    ERRNO_KEPT;
     struct process *process = charge->counted ? process_enter() : NULL;
     if (process == NULL) {
         return;
@@ -69,7 +66,6 @@ void vmm_cancel(const struct vmm_charge *charge) {
 }
 
 void vmm_retained(uint64_t handle) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return;
@@ -83,7 +79,6 @@ void vmm_retained(uint64_t handle) {
 }
 
 struct vmm_release vmm_release_begin(uint64_t handle) {
-    ERRNO_KEPT;
     struct vmm_release release = {.handle = handle};
     struct process *process = process_enter();
     if (process == NULL) {
@@ -108,7 +103,6 @@ struct vmm_release vmm_release_begin(uint64_t handle) {
 }
 
 void vmm_release_end(const struct vmm_release *release, bool released) {
-    ERRNO_KEPT;
     struct process *process = release->counted ? process_enter() : NULL;
     if (process == NULL) {
         return;

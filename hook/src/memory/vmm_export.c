@@ -43,7 +43,6 @@ static void note(struct process *process, uint64_t handle, int fd) {
 }
 
 void vmm_exported(uint64_t handle, int fd) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     struct allocation kept;
     if (process == NULL) {
@@ -86,7 +85,6 @@ bool vmm_is_kept(struct process *process, const struct allocation *physical) {
 }
 
 void vmm_imported(uint64_t handle, int fd) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return;
@@ -123,7 +121,6 @@ bool vmm_settle(struct process *process) {
 }
 
 bool vmm_reclaim(void) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     bool gave_back = process != NULL && vmm_settle(process);
     if (process != NULL) {

@@ -3,7 +3,6 @@
 #include "memory/card_limits.h"
 
 CUresult vmm_map_begin(uint64_t handle, bool *known) {
-    ERRNO_KEPT;
     *known = false;
     struct process *process = process_enter();
     if (process == NULL) {
@@ -35,7 +34,6 @@ static bool lose_mapping(struct process *process, uint64_t handle, struct alloca
 }
 
 void vmm_map_end(uint64_t handle, uint64_t address, uint64_t bytes, bool mapped) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     if (process == NULL) {
         return;
@@ -54,7 +52,6 @@ void vmm_map_end(uint64_t handle, uint64_t address, uint64_t bytes, bool mapped)
 }
 
 void vmm_unmap_begin(uint64_t address, uint64_t bytes) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     struct allocation mapping, physical;
     if (process == NULL) {
@@ -95,7 +92,6 @@ static void restore(struct process *process, struct allocation mapping) {
 }
 
 void vmm_unmap_end(uint64_t address, uint64_t bytes, bool unmapped) {
-    ERRNO_KEPT;
     struct process *process = process_enter();
     struct allocation mapping, physical;
     if (process == NULL) {

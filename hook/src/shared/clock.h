@@ -14,7 +14,7 @@
 uint64_t clock_now(void);        /* CLOCK_MONOTONIC, ns */
 uint64_t clock_now_coarse(void); /* the same up to a timer tick behind, at a quarter of the cost */
 uint64_t clock_wall_us(void);    /* since 1970, for display */
-/* May return early, by a signal. Changes errno; is no cancellation point. */
+/* May return early, by a signal. Is no cancellation point. */
 void clock_sleep_until(uint64_t ns);
 
 #endif

@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "shared/clock.h"
 #include "shared/sys.h"
@@ -157,7 +156,7 @@ static void clear_slot(struct ledger *ledger, unsigned slot) {
 static void ledger_close(struct ledger *ledger) {
     slot_lock_release(&ledger->slot_lock);
     if (ledger->file != NULL) {
-        munmap(ledger->file, sizeof *ledger->file); /* drops the slot's lock with the last map */
+        sys_unmap(ledger->file, sizeof *ledger->file); /* drops the slot's lock with the last map */
     }
     ledger->file = NULL;
 }
@@ -187,15 +186,16 @@ static void settle_own(struct ledger *ledger) {
 /* A child must not inherit the mapping, or its parent's memory would stay charged while the child
  * lives. */
 static bool map_file(struct ledger *ledger, int fd) {
-    if (lseek(fd, 0, SEEK_END) != (off_t)sizeof *ledger->file) {
+    struct stat found;
+    if (!sys_stat(fd, &found) || found.st_size != (off_t)sizeof *ledger->file) {
         return false;
     }
-    void *mapping = mmap(NULL, sizeof *ledger->file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (mapping == MAP_FAILED) {
+    void *mapping = sys_map(sizeof *ledger->file, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+    if (mapping == NULL) {
         return false;
     }
     ledger->file = mapping;
-    return madvise(mapping, sizeof *ledger->file, MADV_DONTFORK) == 0 && header_fits(ledger);
+    return sys_advise(mapping, sizeof *ledger->file, MADV_DONTFORK) && header_fits(ledger);
 }
 
 /* A file that was cut ends before its last page. */

@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "shared/sys.h"
 
@@ -40,11 +39,12 @@ static const void *map_file(const char *path) {
         return NULL;
     }
     const void *mapping = NULL;
-    if (lseek(fd, 0, SEEK_END) == VCUDA_PAGE_FILE_BYTES) {
-        mapping = mmap(NULL, VCUDA_PAGE_FILE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    struct stat found;
+    if (sys_stat(fd, &found) && found.st_size == VCUDA_PAGE_FILE_BYTES) {
+        mapping = sys_map(VCUDA_PAGE_FILE_BYTES, PROT_READ, MAP_SHARED, fd);
     }
     sys_close(fd);
-    return mapping == MAP_FAILED ? NULL : mapping;
+    return mapping;
 }
 
 static const struct vcuda_limits_slot *slot_of(const struct shared_page *page, uint32_t published) {

@@ -87,12 +87,12 @@ static bool mapping_keeps_locks(const char *path, int fd, unsigned slot) {
     if (trial < 0) {
         return false;
     }
-    void *mapping = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_SHARED, trial, 0);
-    bool locked = mapping != MAP_FAILED && sys_lock_byte(trial, byte, LOCK_OF_FILE);
+    void *mapping = sys_map(1, PROT_READ | PROT_WRITE, MAP_SHARED, trial);
+    bool locked = mapping != NULL && sys_lock_byte(trial, byte, LOCK_OF_FILE);
     sys_close(trial);
     locked = locked && sys_byte_is_locked(fd, byte);
-    if (mapping != MAP_FAILED) {
-        munmap(mapping, 1);
+    if (mapping != NULL) {
+        sys_unmap(mapping, 1);
     }
     return locked;
 }

@@ -1,7 +1,8 @@
 /*
- * System calls as gates may make them: open, close and fcntl of libc are cancellation points, and a
- * gate must not become one. errno is the caller's: a function that a gate calls keeps it by
- * ERRNO_KEPT.
+ * System calls as gates may make them. libc's functions aren't called: a library of LD_PRELOAD may
+ * stand before them and show the hook other files, and open, close and fcntl are cancellation
+ * points, which a gate must not become. None of these touches errno, which is the caller's: what
+ * calls the driver or the loader keeps it by ERRNO_KEPT.
  */
 #ifndef HOOK_SYS_H
 #define HOOK_SYS_H
@@ -12,17 +13,26 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 /* Restores errno at the end of the block that it stands in. */
 #define ERRNO_KEPT __attribute__((cleanup(sys_restore_errno), unused)) int saved_errno = errno
 
 static inline void sys_restore_errno(const int *saved) { errno = *saved; }
 
+/* The kernel's own answer: an error is a negative number. */
+long sys_call(long number, long a, long b, long c, long d, long e, long f);
 int sys_open(const char *path, int flags);
+/* The bytes read, or a negative number. */
+long sys_read(int fd, void *bytes, size_t most);
 void sys_close(int fd);
 /* The lowest free number from `least` on, closed by exec; negative where there is none. */
 int sys_duplicate(int fd, int least);
 bool sys_stat(int fd, struct stat *found);
+/* At any address; NULL where that isn't possible. */
+void *sys_map(size_t bytes, int protection, int flags, int fd);
+void sys_unmap(void *mapping, size_t bytes);
+bool sys_advise(void *mapping, size_t bytes, int advice);
 /* The owner of a lock: the open file's (OFD), or the process's (POSIX). */
 enum lock_owner { LOCK_OF_FILE, LOCK_OF_PROCESS };
 /* Takes a write lock on one byte, or makes it of this owner's read lock, which stays where that

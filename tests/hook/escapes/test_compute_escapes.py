@@ -93,7 +93,7 @@ def test_kernels_of_uneven_length_are_charged(tmp_path: pathlib.Path) -> None:
 )
 @escape(
     "GPU time alone, by a program without the hook, or with files of the tenant's own (moved, in a"
-    " mount namespace, by an own mmap) for limits and activity page",
+    " mount namespace) for limits and activity page",
     Outcome.REPORTED,
     "such a process asks no page of the agent's, and nothing else holds its launches: with a share"
     " of 20 % it had 60 % beside one of 80 %. The event ShareExceeded names the container after 3 s"

@@ -7,10 +7,11 @@ import subprocess
 
 import pytest
 
+from gpustack.adapters import mapped
 from gpustack.agent.violations.reactions import UNHOOKED
-from tests.hook.container import CONTEXT_BYTES, MIB
+from tests.hook.container import CARD_BYTES, CONTEXT_BYTES, MIB, share
 from tests.hook.drivers.debian import Package, unpacked
-from tests.hook.escapes.ways_out import Outcome, escape, reports_of, unaccounted_bytes
+from tests.hook.escapes.ways_out import Outcome, escape, first_line, reports_of, unaccounted_bytes
 from tests.hook.root import LIBRARIES, PRELOAD, Root, compiled, compiled_for_musl
 
 pytestmark = pytest.mark.long
@@ -166,3 +167,31 @@ def test_a_process_whose_main_thread_has_ended_is_seen(root: Root, tmp_path: pat
             assert client.poll() is None
         assert reports_of(root, client.pid) == [UNHOOKED]
         client.communicate("\n", timeout=30)
+
+
+@escape(
+    "A library by LD_PRELOAD with functions of the tenant's own in libc's place: to open, map,"
+    " read, copy, lock, sleep, or tell the time",
+    Outcome.CLOSED,
+    "such a library stands before libc for the hook too, so the hook calls none of them: it asks"
+    " the kernel itself, and copies by code of its own",
+)
+def test_functions_in_libcs_place_change_nothing(root: Root, tmp_path: pathlib.Path) -> None:
+    root.add(compiled(tmp_path, "own_libc.c", "own_libc.so", "-shared", "-fPIC"), into="tmp")
+    mapped.create_limits(root.folder / "tmp/limits", share(CARD_BYTES))
+    preload = {"LD_PRELOAD": "/tmp/own_libc.so"}
+    assert root.run("/bin/client", "soname", "3000", environment=preload) == HELD
+    with root.start("/bin/client", "soname", "1500", "hold", environment=preload) as client:
+        assert first_line(client) == "2048 0"
+        assert root.run("/bin/client", "soname", "1500", environment=preload) == HELD
+        client.communicate("\n", timeout=30)
+
+
+def test_the_hook_calls_no_functions_but_of_the_loader(build: pathlib.Path) -> None:
+    for machine in ("x86_64", "aarch64"):
+        hook = build / machine / "libvcuda.so"
+        listed = subprocess.check_output(["nm", "-D", "--undefined-only", hook], text=True)
+        needed = {line.split()[-1].partition("@")[0] for line in listed.splitlines()}
+        # What stands before these changes no limit: the program's objects, as any gate's absence
+        # does; errno, which the hook only restores; a call at exit, which _exit leaves out too.
+        assert needed == {"_r_debug", "dl_iterate_phdr", "__errno_location", "__cxa_atexit"}

@@ -114,7 +114,6 @@ static CUresult ask(struct watches *all, const CUuuid *uuid, struct utilization 
 }
 
 CUresult utilization_of(const CUuuid *uuid, struct utilization *utilization) {
-    ERRNO_KEPT;
     static void *_Atomic only;
     struct watches *all = process_memory(&only, sizeof *all);
     uint64_t ready_at;
