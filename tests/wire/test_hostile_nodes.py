@@ -59,6 +59,7 @@ def test_no_message_repeats_what_a_node_wrote_at_length() -> None:
             assert len(caught.value.message) < 300
 
 
+@pytest.mark.long
 def test_texts_that_keep_changing_fill_no_memory() -> None:
     known = nodes_of_wire._DECODED
     for number in range(1000):
@@ -68,6 +69,7 @@ def test_texts_that_keep_changing_fill_no_memory() -> None:
     assert len(known) < 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["{}", '{{"version":1,"links":[],"devices":{}}}'])
 @pytest.mark.parametrize("nest", [("[", "", "]"), ('{"a":', "1", "}")])
 def test_a_text_of_any_depth_leaves_out_its_node_alone(

@@ -50,6 +50,7 @@ def test_a_share_with_three_points_more_never_waits(stage: Stage) -> None:
     assert reasons(stage) == []
 
 
+@pytest.mark.long
 def test_uneven_use_that_is_a_share_on_average_never_waits(stage: Stage) -> None:
     pid = stage.process(stage.share("one", cores=30), memory_bytes=0)
     second = Second(stage)

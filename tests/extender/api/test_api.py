@@ -145,6 +145,7 @@ def test_preemption_is_a_decision(mini: MiniCluster) -> None:
     assert decisions(mini)[0]["message"] == "victims are named on 1 of 1 nodes"
 
 
+@pytest.mark.long
 def test_the_record_is_bounded_and_keeps_the_newest(mini: MiniCluster) -> None:
     asked = mini.create(pod("p", 40, 32))
     for _ in range(510):
