@@ -19,14 +19,25 @@ _Answer = tuple[int, dict[str, Any]] | None
 
 
 def pod(
-    name: str, *, owner: str | None = "ReplicaSet", gpu: bool = True, phase: str = "Running"
+    name: str,
+    *,
+    owner: str | None = "apps/v1 ReplicaSet",
+    gpu: bool = True,
+    phase: str = "Running",
+    **metadata: Any,
 ) -> dict[str, Any]:
-    """Return a pod on the node, with half a card or none."""
+    """Return a pod on the node, with half a card or none; `owner` is VERSION and kind."""
     limits = {"tencent.com/vcuda-core": "50"} if gpu else {"cpu": "1"}
-    owners = [{"kind": owner, "name": "o", "uid": "o", "controller": True}] if owner else []
+    owners = []
+    if owner:
+        version, kind = owner.split()
+        owners = [
+            {"apiVersion": version, "kind": kind, "name": "o", "uid": "o", "controller": True}
+        ]
     return {
         "metadata": {
             "name": name, "namespace": "research", "uid": f"uid-{name}", "ownerReferences": owners,
+            **metadata,
         },
         "spec": {"nodeName": "gpu1", "containers": [{"resources": {"limits": limits}}]},
         "status": {"phase": phase},

@@ -14,8 +14,11 @@ def test_gpu_pods_leave_and_all_others_stay(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(
         pod("train"),
         pod("web", gpu=False),
-        pod("daemon", owner="DaemonSet"),
-        pod("mirror", owner="Node"),
+        pod("daemon", owner="apps/v1 DaemonSet"),
+        pod("mirror", owner="v1 Node", annotations={"kubernetes.io/config.mirror": "h"}),
+        # what a tenant may write into a pod of his
+        pod("forged", owner="v1 Node", annotations={"research/mirror": "h"}),
+        pod("invented", owner="research/v1 DaemonSet"),
         pod("done", phase="Succeeded"),
     )
     with cluster.serving(tmp_path) as run:
@@ -32,7 +35,7 @@ def test_gpu_pods_leave_and_all_others_stay(tmp_path: pathlib.Path) -> None:
 
 
 def test_all_pods_leave_where_told(tmp_path: pathlib.Path) -> None:
-    cluster = Cluster(pod("train"), pod("web", gpu=False), pod("daemon", owner="DaemonSet"))
+    cluster = Cluster(pod("train"), pod("web", gpu=False), pod("daemon", owner="apps/v1 DaemonSet"))
     with cluster.serving(tmp_path) as run:
         done = run("drain", pods="all")
     assert done.returncode == 0, words(done)
