@@ -73,6 +73,27 @@ def test_a_budget_is_asked_again_until_it_allows(tmp_path: pathlib.Path) -> None
     assert cluster.tries == ["other", "train", "train", "train", "train"]
 
 
+def test_a_pod_that_changes_while_it_is_evicted_is_asked_again(tmp_path: pathlib.Path) -> None:
+    cluster = Cluster(pod("train"))
+    cluster.conflicts["train"] = 2
+    with cluster.serving(tmp_path) as run:
+        done = run("drain")
+    assert done.returncode == 0, words(done)
+    assert (cluster.tries, cluster.pods) == (["train"] * 3, {})
+
+
+def test_a_pod_that_comes_back_to_the_node_is_named(tmp_path: pathlib.Path) -> None:
+    cluster = Cluster(pod("train"), pod("other"))
+    cluster.returning.add("train")
+    with cluster.serving(tmp_path) as run:
+        done = run("drain", timeout_seconds=5)
+    said = words(done)
+    assert done.returncode != 0
+    assert "research/train came back to node gpu1 although it is cordoned" in said
+    assert "node.kubernetes.io/unschedulable" in said
+    assert (cluster.cordoned, cluster.tries.count("other")) == (False, 1)
+
+
 def test_a_budget_that_never_allows_is_named_and_the_node_given_back(
     tmp_path: pathlib.Path,
 ) -> None:
