@@ -1,5 +1,6 @@
 """The commands of docs/operations.md name playbooks and variables that there are."""
 
+import itertools
 import json
 import re
 import shlex
@@ -40,7 +41,7 @@ def test_a_command_of_the_page_is_one_of_ours(command: list[str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     [playbook] = [word for word in command if word.endswith(".yml")]
     given = [
-        extra for word, extra in zip(command, command[1:], strict=False) if word == "--extra-vars"
+        extra for word, extra in itertools.pairwise(command) if word == "--extra-vars"
     ]
     for name in (name for extra in given for name in variables(extra)):
         assert re.search(rf"\b{name}\b", words(playbook)), name
