@@ -11,7 +11,14 @@ from tests.ansible.playbooks import recorder
 pytestmark = pytest.mark.long
 
 AWAY = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
-PARTS = ["gpustack_agent", "python_service", "gpustack_hook", "nvidia_uvm", "nvidia_driver"]
+PARTS = [
+    "gpustack_agent",
+    "python_service",
+    "gpustack_hook",
+    "nvidia_uvm",
+    "nvidia_driver",
+    "host_snapshot",
+]
 DRAIN, RESTORE = "node_maintenance/drain", "node_maintenance/restore"
 FORGET, ASK = "cluster_objects/forget", "gpustack_hook/running_pods"
 
