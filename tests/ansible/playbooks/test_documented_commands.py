@@ -40,9 +40,7 @@ def test_a_command_of_the_page_is_one_of_ours(command: list[str]) -> None:
     done = ansible(*here, "--syntax-check")
     assert done.returncode == 0, done.stdout + done.stderr
     [playbook] = [word for word in command if word.endswith(".yml")]
-    given = [
-        extra for word, extra in itertools.pairwise(command) if word == "--extra-vars"
-    ]
+    given = [extra for word, extra in itertools.pairwise(command) if word == "--extra-vars"]
     for name in (name for extra in given for name in variables(extra)):
         assert re.search(rf"\b{name}\b", words(playbook)), name
 
