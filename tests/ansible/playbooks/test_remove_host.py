@@ -36,8 +36,9 @@ def remove(
 
 
 def came(run: recorder.Run) -> list[tuple[str, str]]:
-    """Return role and host of each change and question, the driver's question aside."""
-    return [(one.role, one.host) for one in run.entries if one.role != "nvidia_driver/removal"]
+    """Return role and host of each change and question, the first checks aside."""
+    first = ("nvidia_driver/removal", "preflight/playbook_variables")
+    return [(one.role, one.host) for one in run.entries if one.role not in first]
 
 
 def said(run: recorder.Run) -> str:
