@@ -12,7 +12,12 @@ ENTRY_POINTS = (
     "uninstall", "verify", "clean", "drain",
 )  # fmt: skip
 # A name that is another role's inner file.
-OWN_ENTRY_POINTS = {"node_maintenance": ("restore",)}
+OWN_ENTRY_POINTS = {
+    "cluster_objects": ("forget",),
+    "host_snapshot": ("take", "look", "done", "ready", "restore"),
+    "node_maintenance": ("restore",),
+    "nvidia_driver": ("plan", "reload"),
+}
 # Roles of checks, and of what a run takes back itself.
 INSTALLS_NOTHING = {"node_maintenance", "preflight"}
 

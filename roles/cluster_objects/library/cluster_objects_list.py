@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
@@ -20,13 +21,15 @@ description:
   - As kubernetes.core.k8s_info, which can't read a list where a single object's
     C(metadata.managedFields) are nested too deeply for Python, or no UTF-8. The API server takes
     both from any user who may create an object.
-  - Changes nothing. Of a kind that the server doesn't know there are no objects. Annotations, and
-    what containers run with, are left out, because a verbose run prints what a module returns.
+  - Changes nothing. Of a kind that the server doesn't know there are no objects. Annotations that
+    aren't asked for, and what containers run with, are left out, because a verbose run prints what
+    a module returns.
 options:
   kubeconfig: {type: path, required: true, description: Of an administrator.}
   version: {type: str, required: true, description: API version of the kind.}
   resource: {type: str, required: true, description: The kind as it stands in paths of the API.}
   field_selector: {type: str, default: "", description: Which of them.}
+  annotations: {type: list, elements: str, default: [], description: Names of those to return.}
   limit_bytes: {type: int, description: The longest list that is read; left out, of any length.}
 """
 
@@ -34,23 +37,30 @@ options:
 _BEGINNING = re.compile(rb'"managedFields"[ \t\r\n]*:[ \t\r\n]*\[')
 _BRACKET = re.compile(rb'(?:[^"\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+([\[\]])', re.DOTALL)
 
-# `kubectl apply` keeps the whole object, environments too, in an annotation.
-_PASSWORDS = ("annotations", "args", "command", "env", "httpHeaders")
+_PASSWORDS = ("args", "command", "env", "httpHeaders")
 
 
-def objects(raw: bytes) -> list[dict[str, Any]]:
-    """Return the items of a list of the API.
+def objects(raw: bytes, annotations: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Return the items of a list of the API, with these annotations alone.
 
     Raises:
         ValueError: it is none.
     """
-    document = json.loads(without_managed_fields(raw), object_hook=without_passwords)
+
+    def without_passwords_or_others(value: dict[str, Any]) -> dict[str, Any]:
+        return without_passwords(value, annotations)
+
+    document = json.loads(without_managed_fields(raw), object_hook=without_passwords_or_others)
     found: list[dict[str, Any]] = document["items"]
     return found
 
 
-def without_passwords(value: dict[str, Any]) -> dict[str, Any]:
+def without_passwords(value: dict[str, Any], annotations: Collection[str] = ()) -> dict[str, Any]:
     """Return an object without the fields in which tenants write passwords."""
+    # `kubectl apply` keeps the whole object, environments too, in an annotation.
+    if isinstance(value.get("annotations"), dict):
+        kept = {key: text for key, text in value.pop("annotations").items() if key in annotations}
+        value.update({"annotations": kept} if kept else {})
     for name in _PASSWORDS:
         if isinstance(value.get(name), list | dict):  # a label of this name is a text
             del value[name]
@@ -113,6 +123,7 @@ def main() -> None:
             "version": text,
             "resource": text,
             "field_selector": {"type": "str", "default": ""},
+            "annotations": {"type": "list", "elements": "str", "default": []},
             "limit_bytes": {"type": "int"},
         },
         supports_check_mode=True,
@@ -120,7 +131,7 @@ def main() -> None:
     if config is None:
         module.fail_json(msg=missing_required_lib("kubernetes"))
     try:
-        resources = objects(read(module.params))
+        resources = objects(read(module.params), module.params["annotations"])
     except Exception as error:  # of the client: many kinds, and each says why
         resource = module.params["resource"]
         module.fail_json(msg=f"{resource} can't be listed: {type(error).__name__}: {error}")

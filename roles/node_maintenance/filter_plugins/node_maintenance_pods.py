@@ -5,7 +5,10 @@ from typing import Any
 
 # A kubelet owns the mirrors of its static pods by its Node (since Kubernetes 1.17): neither can be
 # evicted. A DaemonSet would put its pod back at once, on a cordoned node, too.
-_STAY = ("DaemonSet", "Node")
+_STAY = (("apps/v1", "DaemonSet"), ("v1", "Node"))
+# A user may write any owner into a pod. Only with a node's name, which our policies refuse him, may
+# he write this annotation; and the collector of garbage ends a pod whose DaemonSet isn't there.
+_MIRROR = "kubernetes.io/config.mirror"
 
 
 def chosen(pods: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -22,7 +25,7 @@ def chosen(pods: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for pod in pods:
         meta = pod["metadata"]
         owners = [one for one in meta.get("ownerReferences") or () if one.get("controller")]
-        if not any(one["kind"] in _STAY for one in owners):
+        if not any(_stays(one, meta.get("annotations") or {}) for one in owners):
             found.append(
                 {
                     "name": f"{meta['namespace']}/{meta['name']}",
@@ -32,6 +35,11 @@ def chosen(pods: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 }
             )
     return sorted(found, key=lambda pod: pod["name"])
+
+
+def _stays(owner: Mapping[str, Any], annotations: Mapping[str, Any]) -> bool:
+    kind = (owner.get("apiVersion"), owner.get("kind"))
+    return kind in _STAY and (kind[1] != "Node" or _MIRROR in annotations)
 
 
 class FilterModule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any
 
@@ -27,11 +28,11 @@ options:
   pause_seconds: {type: float, required: true, description: Between two attempts.}
 """
 
-_GONE, _ANOTHER, _BUDGET = 404, 409, 429
+_GONE, _CONFLICT, _BUDGET = 404, 409, 429
 
 
 def evict(api: Any, pod: dict[str, str]) -> str | None:
-    """Evict a pod; returns why its disruption budget doesn't allow it now.
+    """Evict a pod; returns why it can't be now: its disruption budget, or a change at that time.
 
     Raises:
         kubernetes.client.ApiException: the server refuses it for another reason.
@@ -44,11 +45,25 @@ def evict(api: Any, pod: dict[str, str]) -> str | None:
     try:
         api.create_namespaced_pod_eviction(name, namespace, body)
     except client.ApiException as error:
-        if error.status == _BUDGET:
+        # A conflict means another UID, or that the pod was changed while the server evicted it.
+        if error.status == _BUDGET or (error.status == _CONFLICT and is_there(api, pod)):
             return said(error)
-        if error.status not in (_GONE, _ANOTHER):
+        if error.status not in (_GONE, _CONFLICT):
             raise
     return None
+
+
+def is_there(api: Any, pod: dict[str, str]) -> bool:
+    """Say whether the cluster still has the pod, and none of its name with another UID."""
+    namespace, _, name = pod["name"].partition("/")
+    try:
+        # Not decoded: managedFields that a user wrote may be nested too deeply, or no UTF-8.
+        found = api.read_namespaced_pod(name, namespace, _preload_content=False)
+    except client.ApiException as error:
+        if error.status != _GONE:
+            raise
+        return False
+    return re.search(rf'"uid"\s*:\s*"{re.escape(pod["uid"])}"'.encode(), found.data) is not None
 
 
 def said(error: Any) -> str:
@@ -108,8 +123,8 @@ def main() -> None:
     if why:
         held = "; ".join(f"{name}: {words}" for name, words in sorted(why.items()))
         module.fail_json(
-            msg=f"Disruption budgets kept pods for {timeout} s. {held}. Let the budget allow one "
-            "more disruption, or raise node_maintenance_timeout_seconds."
+            msg=f"Pods could not be evicted for {timeout} s. {held}. Let a disruption budget allow "
+            "one more disruption, or raise node_maintenance_timeout_seconds."
         )
     module.exit_json(changed=True, evicted=names)
 

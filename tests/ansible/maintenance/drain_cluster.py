@@ -19,14 +19,25 @@ _Answer = tuple[int, dict[str, Any]] | None
 
 
 def pod(
-    name: str, *, owner: str | None = "ReplicaSet", gpu: bool = True, phase: str = "Running"
+    name: str,
+    *,
+    owner: str | None = "apps/v1 ReplicaSet",
+    gpu: bool = True,
+    phase: str = "Running",
+    **metadata: Any,
 ) -> dict[str, Any]:
-    """Return a pod on the node, with half a card or none."""
+    """Return a pod on the node, with half a card or none; `owner` is VERSION and kind."""
     limits = {"tencent.com/vcuda-core": "50"} if gpu else {"cpu": "1"}
-    owners = [{"kind": owner, "name": "o", "uid": "o", "controller": True}] if owner else []
+    owners = []
+    if owner:
+        version, kind = owner.split()
+        owners = [
+            {"apiVersion": version, "kind": kind, "name": "o", "uid": "o", "controller": True}
+        ]
     return {
         "metadata": {
             "name": name, "namespace": "research", "uid": f"uid-{name}", "ownerReferences": owners,
+            **metadata,
         },
         "spec": {"nodeName": "gpu1", "containers": [{"resources": {"limits": limits}}]},
         "status": {"phase": phase},
@@ -41,6 +52,8 @@ class Cluster:
         refusals: how often a pod's budget refuses, by the pod's name.
         tries: the pods whose eviction was asked for, in order.
         patches: of the node, in order, dry ones aside.
+        conflicts: how often a pod changes while it is evicted, by the pod's name.
+        returning: pods that are bound to the node again, anew, however often they are evicted.
         stuck: pods that an eviction doesn't end.
         before_patch: is called before the next change of the node, once.
     """
@@ -50,6 +63,8 @@ class Cluster:
         self.refusals: dict[str, int] = {}
         self.tries: list[str] = []
         self.patches: list[dict[str, Any]] = []
+        self.conflicts: dict[str, int] = {}
+        self.returning: set[str] = set()
         self.stuck: set[str] = set()
         self.before_patch: collections.abc.Callable[[], None] | None = None
         metadata = {"name": "gpu1", "uid": "gpu1", "resourceVersion": "1", "annotations": {}}
@@ -86,6 +101,9 @@ class Cluster:
         if path == "/api/v1/pods":
             assert query["fieldSelector"] == ["spec.nodeName=gpu1"]
             return 200, {"kind": "PodList", "apiVersion": "v1", "items": [*self.pods.values()]}
+        if method == "GET" and path.startswith("/api/v1/namespaces/research/pods/"):
+            found = self.pods.get(path.rsplit("/", maxsplit=1)[-1])
+            return (404, {"kind": "Status", "code": 404}) if found is None else (200, found)
         if path.endswith("/eviction"):
             return self._evict(path.split("/")[-2], body)
         if path == NODE and method == "PATCH" and "dryRun" not in query:
@@ -96,7 +114,12 @@ class Cluster:
         self.tries.append(name)
         if name not in self.pods:
             return 404, {"kind": "Status", "code": 404, "message": f"pods {name} not found"}
-        assert body["deleteOptions"]["preconditions"]["uid"] == f"uid-{name}"
+        uid = self.pods[name]["metadata"]["uid"]
+        assert body["deleteOptions"]["preconditions"]["uid"] == uid
+        if self.conflicts.get(name, 0) > 0:
+            self.conflicts[name] -= 1
+            words = "the ResourceVersion in the precondition does not match"
+            return 409, {"kind": "Status", "code": 409, "message": words}
         if self.refusals.get(name, 0) > 0:
             self.refusals[name] -= 1
             cause = "The disruption budget trainers needs 2 healthy pods and has 2 currently"
@@ -106,7 +129,9 @@ class Cluster:
                 "details": {"causes": [{"reason": "DisruptionBudget", "message": cause}]},
             }  # fmt: skip
         if name not in self.stuck:
-            del self.pods[name]
+            gone = self.pods.pop(name)
+            if name in self.returning:
+                self.pods[name] = {**gone, "metadata": {**gone["metadata"], "uid": f"{uid}+"}}
         return 201, {"kind": "Status", "status": "Success"}
 
     def _patch(self, body: dict[str, Any]) -> _Answer:
@@ -142,9 +167,9 @@ class Runner:
             "node_maintenance_control_plane": "cp1",
             **{f"node_maintenance_{name}": value for name, value in variables.items()},
         }
-        # only cp1 has a kubeconfig
+        # of that host alone, as a variable of its group is
         own = {"cluster_objects_admin_kubeconfig": str(self._kubeconfig)}
-        inventory = {"all": {"vars": {**common, **own}, "hosts": {"cp1": {}, "gpu1": {}}}}
+        inventory = {"all": {"vars": common, "hosts": {"cp1": own, "gpu1": {}}}}
         (self._folder / "hosts.yml").write_text(json.dumps(inventory))
         role = {"import_role": {"name": "node_maintenance", "tasks_from": entry}}
         play = {"hosts": "gpu1", "gather_facts": False, "tasks": [role]}

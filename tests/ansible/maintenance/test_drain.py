@@ -14,8 +14,11 @@ def test_gpu_pods_leave_and_all_others_stay(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(
         pod("train"),
         pod("web", gpu=False),
-        pod("daemon", owner="DaemonSet"),
-        pod("mirror", owner="Node"),
+        pod("daemon", owner="apps/v1 DaemonSet"),
+        pod("mirror", owner="v1 Node", annotations={"kubernetes.io/config.mirror": "h"}),
+        # what a tenant may write into a pod of his
+        pod("forged", owner="v1 Node", annotations={"research/mirror": "h"}),
+        pod("invented", owner="research/v1 DaemonSet"),
         pod("done", phase="Succeeded"),
     )
     with cluster.serving(tmp_path) as run:
@@ -32,7 +35,7 @@ def test_gpu_pods_leave_and_all_others_stay(tmp_path: pathlib.Path) -> None:
 
 
 def test_all_pods_leave_where_told(tmp_path: pathlib.Path) -> None:
-    cluster = Cluster(pod("train"), pod("web", gpu=False), pod("daemon", owner="DaemonSet"))
+    cluster = Cluster(pod("train"), pod("web", gpu=False), pod("daemon", owner="apps/v1 DaemonSet"))
     with cluster.serving(tmp_path) as run:
         done = run("drain", pods="all")
     assert done.returncode == 0, words(done)
@@ -68,6 +71,27 @@ def test_a_budget_is_asked_again_until_it_allows(tmp_path: pathlib.Path) -> None
     assert done.returncode == 0, words(done)
     assert cluster.pods == {}
     assert cluster.tries == ["other", "train", "train", "train", "train"]
+
+
+def test_a_pod_that_changes_while_it_is_evicted_is_asked_again(tmp_path: pathlib.Path) -> None:
+    cluster = Cluster(pod("train"))
+    cluster.conflicts["train"] = 2
+    with cluster.serving(tmp_path) as run:
+        done = run("drain")
+    assert done.returncode == 0, words(done)
+    assert (cluster.tries, cluster.pods) == (["train"] * 3, {})
+
+
+def test_a_pod_that_comes_back_to_the_node_is_named(tmp_path: pathlib.Path) -> None:
+    cluster = Cluster(pod("train"), pod("other"))
+    cluster.returning.add("train")
+    with cluster.serving(tmp_path) as run:
+        done = run("drain", timeout_seconds=5)
+    said = words(done)
+    assert done.returncode != 0
+    assert "research/train came back to node gpu1 although it is cordoned" in said
+    assert "node.kubernetes.io/unschedulable" in said
+    assert (cluster.cordoned, cluster.tries.count("other")) == (False, 1)
 
 
 def test_a_budget_that_never_allows_is_named_and_the_node_given_back(
@@ -137,5 +161,8 @@ def test_a_node_that_the_cluster_lacks_is_named(tmp_path: pathlib.Path) -> None:
     cluster.objects.clear()
     with cluster.serving(tmp_path) as run:
         done = run("restore")
-    assert done.returncode != 0
-    assert "The cluster has no node gpu1: set gpustack_agent_node_name of gpu1" in words(done)
+        assert done.returncode != 0
+        assert "The cluster has no node gpu1: set gpustack_agent_node_name of gpu1" in words(done)
+        told = run("drain", require_node=False)
+    assert told.returncode == 0, words(told)
+    assert "changed=0" in told.stdout

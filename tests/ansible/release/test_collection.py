@@ -114,7 +114,8 @@ def test_it_holds_the_product_and_nothing_else(installed: pathlib.Path) -> None:
         "CHANGELOG.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "inventories",
         "meta", "playbooks", "plugins", "roles",
     ]  # fmt: skip
-    assert sorted(path.stem for path in (found / "playbooks").iterdir()) == PLAYBOOKS
+    assert sorted(path.stem for path in (found / "playbooks").glob("*.yml")) == PLAYBOOKS
+    assert {path.name for path in (found / "playbooks").iterdir() if path.is_dir()} == {"tasks"}
     assert sorted(path.name for path in (found / "roles").iterdir()) == list(layout.ROLES)
     # not the folder itself: plays leave bytecode in it
     files = json.loads((found / "FILES.json").read_text("utf-8"))["files"]

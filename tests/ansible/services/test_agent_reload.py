@@ -31,7 +31,7 @@ def play(folder: pathlib.Path, status: int, said: str) -> tuple[str, str]:
     }.items():
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
-    tasks = layout.load(layout.ROOT / "roles/gpustack_agent/tasks/main.yml")
+    tasks = layout.load(layout.ROOT / "roles/gpustack_agent/tasks/configure.yml")
     chosen = [each for each in tasks if each["name"] in _NAMES]
     assert len(chosen) == len(_NAMES)
     one = {"hosts": "localhost", "gather_facts": False, "tasks": chosen}

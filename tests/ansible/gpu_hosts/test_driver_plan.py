@@ -1,0 +1,103 @@
+"""A driver's change is known before it is made, and a host boots for it only where it may."""
+
+import json
+import pathlib
+import sys
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.ansible.preflight.preflight_host import write_program
+from tests.ansible.rendering import ansible, words
+
+pytestmark = pytest.mark.long
+
+BEFORE = "installed libcuda1 libcuda1=535.261.03-1"
+NEWER = "Inst libcuda1 [535.261.03-1] (550.163.01-1 Debian:12 [amd64])"
+
+
+def run(
+    folder: pathlib.Path, entry: str, *, apt: str, loaded: str = "", module: str = "", **more: Any
+) -> tuple[int, str]:
+    """Run the role's part; returns its status and its words, with what it hands on.
+
+    Args:
+        folder: of this host, which is this machine.
+        entry: the part.
+        apt: what apt-get prints, or `fail`.
+        loaded: version of the driver that runs; none if empty.
+        module: version that a boot would load.
+        more: variables, without the role's prefix.
+    """
+    write_program(folder, "dpkg-query", f"echo '{BEFORE}'")
+    write_program(folder, "apt-get", "exit 100" if apt == "fail" else f"echo '{apt}'")
+    write_program(folder, "modinfo", f"echo {module}")
+    if loaded:
+        (folder / "version").write_text(f"{loaded}\n")
+    settings = {
+        "__nvidia_driver_loaded_path": f"{folder}/version",
+        "ansible_python_interpreter": sys.executable,
+        "nvidia_driver_packages": ["libcuda1=550.*"],
+        **{f"nvidia_driver_{name}": value for name, value in more.items()},
+    }
+    facts = "[nvidia_driver_before | default(0), nvidia_driver_changes | default(0)] | to_json"
+    handed = {"copy": {"content": f"{{{{ {facts} }}}}\n", "dest": f"{folder}/handed"}}
+    tasks = [
+        {"import_role": {"name": "nvidia_driver", "tasks_from": entry}},
+        handed,
+    ]
+    (folder / "play.yml").write_text(
+        yaml.safe_dump([{"hosts": "h", "gather_facts": False, "tasks": tasks}])
+    )
+    done = ansible(
+        "ansible-playbook", "--inventory=h,", "--connection=local",
+        f"--extra-vars={json.dumps(settings)}", f"{folder}/play.yml",
+        programs=folder / "programs",
+    )  # fmt: skip
+    file = folder / "handed"
+    return done.returncode, words(done) + (file.read_text() if file.exists() else "")
+
+
+@pytest.mark.parametrize(
+    ("apt", "changes"),
+    [(NEWER, f'"{NEWER.removeprefix("Inst ")}"'), ("done", ""), ("fail", '"libcuda1=550.*"')],
+)
+def test_a_plan_says_what_is_here_and_what_would_come(
+    tmp_path: pathlib.Path, apt: str, changes: str
+) -> None:
+    status, said = run(tmp_path, "plan", apt=apt)
+    assert status == 0, said
+    assert f'[["libcuda1=535.261.03-1"], [{changes}]]' in said
+
+
+def test_a_change_that_needs_a_boot_is_refused_unless_allowed(tmp_path: pathlib.Path) -> None:
+    versions = {"apt": NEWER, "loaded": "535.261.03", "module": "535.261.03"}
+    status, said = run(tmp_path, "plan", **versions)
+    assert status != 0
+    assert "h runs driver 535.261.03 until it boots, and would get libcuda1" in said
+    status, said = run(tmp_path, "plan", **versions, reboot=True)
+    assert status == 0, said
+
+
+def test_a_driver_that_waits_for_a_boot_is_a_change(tmp_path: pathlib.Path) -> None:
+    versions = {"apt": "done", "loaded": "535.261.03", "module": "550.163.01"}
+    status, said = run(tmp_path, "plan", **versions, reboot=True)
+    assert status == 0, said
+    assert '["a boot from driver 535.261.03 to 550.163.01"]' in said
+    status, said = run(tmp_path, "reload", **versions)
+    assert status != 0
+    assert "h waits for a boot from driver 535.261.03 to 550.163.01" in said
+
+
+def test_a_host_that_runs_the_installed_driver_does_not_boot(tmp_path: pathlib.Path) -> None:
+    same = {"apt": "done", "loaded": "550.163.01", "module": "550.163.01"}
+    status, said = run(tmp_path, "reload", **same)
+    assert status == 0, said
+
+
+def test_a_driver_that_the_role_does_not_install_never_changes(tmp_path: pathlib.Path) -> None:
+    versions = {"apt": NEWER, "loaded": "535.261.03", "module": "550.163.01"}
+    status, said = run(tmp_path, "plan", **versions, packages=[])
+    assert status == 0, said
+    assert "[[], []]" in said
