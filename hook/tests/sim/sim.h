@@ -54,10 +54,11 @@ enum sim_limiter { SIM_OURS, SIM_NONE, SIM_ORIGINAL, SIM_PLAIN };
 
 struct sim_run {
     enum sim_limiter limiter;
-    bool agent;   /* there is one */
-    unsigned lag; /* of NVML's counts when it looks: ticks, up to SIM_LAG_MAX */
-    bool drawn;   /* NVML gives a window to one process (sim_agent.c) */
-    bool silent;  /* NVML counts nothing by process */
+    bool agent;    /* there is one */
+    unsigned lag;  /* of NVML's counts when it looks: ticks, up to SIM_LAG_MAX */
+    bool drawn;    /* NVML gives a window to one process (sim_agent.c) */
+    bool silent;   /* NVML counts nothing by process */
+    uint64_t seed; /* of what programs draw */
     /* The processor is taken away for `stall_ns`, on the average after so much of it; 0: never */
     uint64_t stall_every_ns, stall_ns;
     uint64_t length_ns;

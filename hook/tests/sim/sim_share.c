@@ -3,7 +3,8 @@
  * several processes and streams, bursts. Fails where a share is missed by more than the project
  * allows: 3 points over 10 s or 40 times the longest kernel. --print shows every cell, --full plays
  * more of them, --only=TEXT those with TEXT in their names, --compare other limiters beside ours.
- * --lag=TICKS and --drawn play other counts of NVML's (sim.h, sim_agent.c).
+ * --lag=TICKS and --drawn play other counts of NVML's (sim.h, sim_agent.c). --seed=N: other draws
+ * of the programs; a cell that holds by one draw only doesn't hold.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 static bool print, all_fine = true;
 static unsigned lag = SIM_LAG;
 static bool drawn;
+static uint64_t seed;
 static const char *only = ""; /* part of the names of the cells to play */
 
 static uint64_t longest(const struct sim_run *run) {
@@ -92,8 +94,12 @@ static const struct sim_work works[] = {
 enum { WORKS = sizeof works / sizeof *works, SHORT_WORKS = 3 };
 
 static struct sim_run alike(unsigned tenants, uint32_t percent, const struct sim_work *work) {
-    struct sim_run run = {
-        .limiter = SIM_OURS, .agent = true, .lag = lag, .drawn = drawn, .tenants = tenants};
+    struct sim_run run = {.limiter = SIM_OURS,
+                          .agent = true,
+                          .lag = lag,
+                          .drawn = drawn,
+                          .seed = seed,
+                          .tenants = tenants};
     for (unsigned i = 0; i < tenants; i++) {
         run.tenant[i] = (struct sim_tenant){
             .percent = percent, .burst_percent = percent, .processes = 1, .work = *work};
@@ -313,6 +319,9 @@ int main(int count, char **arguments) {
         if (strncmp(arguments[i], "--lag=", 6) == 0) {
             unsigned long ticks = strtoul(arguments[i] + 6, NULL, 10);
             lag = ticks < SIM_LAG_MAX ? (unsigned)ticks : SIM_LAG_MAX;
+        }
+        if (strncmp(arguments[i], "--seed=", 7) == 0) {
+            seed = strtoull(arguments[i] + 7, NULL, 10);
         }
         only = strncmp(arguments[i], "--only=", 7) == 0 ? arguments[i] + 7 : only;
     }

@@ -154,7 +154,7 @@ static void start(unsigned tenant, struct sim_process *owner, unsigned thread) {
     *process = (struct sim_process){.tenant = tenant,
                                     .owner = owner == NULL ? process : owner,
                                     .thread = thread,
-                                    .random = world.count * 7919 + 1};
+                                    .random = world.count * 7919 + 1 + world.run->seed * 1000003};
     world.count++;
     process->limiter = owner == NULL ? calloc(1, sizeof *process->limiter) : owner->limiter;
     process->limiter->files = process->owner;
