@@ -78,9 +78,9 @@ static void check_ledger(struct report *report) {
     struct vcuda_ledger_header header = {.version = 0};
     struct stat found;
     int fd = sys_open(HOOK_LEDGER_PATH, O_RDWR);
-    if (fd < 0 && errno != ENOENT) {
+    if (fd < 0 && fd != -ENOENT) {
         report_problem(report, "%s can't be opened for writing (%s): nothing can be counted",
-                       HOOK_LEDGER_PATH, strerror(errno));
+                       HOOK_LEDGER_PATH, strerror(-fd));
     } else if (fd < 0 || !sys_stat(fd, &found) ||
                found.st_size != sizeof(struct vcuda_ledger_file)) {
         report_problem(report, "%s is missing or not whole: nothing can be counted",
