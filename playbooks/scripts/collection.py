@@ -94,6 +94,7 @@ def stage(tree: pathlib.Path) -> None:
                     raise bundle.BundleError(f"{path}: another role has a plugin of this name")
                 path.rename(tree / "plugins" / outer / path.name)
             folder.rmdir()
+    (tree / "playbooks" / "callback_plugins").rename(tree / "plugins" / "callback")
     for path in [*tree.rglob("*.yml"), *tree.rglob("*.j2")]:
         path.write_text(qualified(path.read_text("utf-8"), names, modules), "utf-8")
     shutil.copyfile(bundle.ROOT / "playbooks" / "COLLECTION.md", tree / "README.md")

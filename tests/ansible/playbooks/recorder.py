@@ -19,7 +19,7 @@ from tests.ansible.rendering import ansible
 
 CHECKS = ("preflight", "cluster", "everyone", "removal")
 OWN = ("everyone.yml", "left_out.yml")  # tasks of the role preflight
-# A host's variables: `fails` and `vanishes` list the roles (or ROLE/TASKS) that do so on it.
+# A host's variables: `fails`, `vanishes` and `differs` list roles (or ROLE/TASKS) that do so on it.
 RECORD: list[dict[str, Any]] = [
     {
         "name": "Vanish where told",
@@ -31,6 +31,12 @@ RECORD: list[dict[str, Any]] = [
         "name": "Fail where told",
         "ansible.builtin.fail": {"msg": "told to"},
         "when": "recorded in fails | default([])",
+    },
+    {
+        "name": "Differ where told",
+        "ansible.builtin.debug": {"msg": ""},
+        "changed_when": True,
+        "when": "recorded in differs | default([])",
     },
     {
         "name": "Write down",

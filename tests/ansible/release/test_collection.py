@@ -50,7 +50,7 @@ def installed(
 
 
 def command(
-    folder: pathlib.Path, program: str, *arguments: str, user: int | None = None
+    folder: pathlib.Path, program: str, *arguments: str, user: int | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Ansible's programs there, where no ansible.cfg of ours lies."""
     programs = pathlib.Path(sys.executable).parent
@@ -71,6 +71,7 @@ def command(
             "LANG": "C.UTF-8",
             "ANSIBLE_HOME": str(home),
             "ANSIBLE_COLLECTIONS_PATH": str(folder),
+            **more,
         },
         text=True,
         capture_output=True,
@@ -122,7 +123,16 @@ def test_it_holds_the_product_and_nothing_else(installed: pathlib.Path) -> None:
     parts = {part for each in files for part in pathlib.PurePath(each["name"]).parts}
     assert not parts & {"__pycache__", "scripts", "library", "filter_plugins", "tests"}
     ours = {path.name for path in (layout.ROOT / "roles").glob("*/*/*.py")}
-    assert {path.name for path in found.rglob("*.py")} == ours
+    assert {path.name for path in found.rglob("*.py")} == ours | {"drift.py"}
+
+
+def test_drift_is_told_by_the_callback_of_the_collection(installed: pathlib.Path) -> None:
+    hosts = installed / "hosts.yml"
+    hosts.write_text(yaml.safe_dump({"kube_control_plane": {"hosts": {"cp1": None}}}))
+    run = ("ansible-playbook", "-i", str(hosts), "--check", "gpustack.gpustack.drift")
+    refused = " ".join(command(installed, *run).stdout.split())
+    (name,) = set(re.findall(r"ANSIBLE_CALLBACKS_ENABLED=([\w.]+\w)", refused))
+    assert "Group gpu_nodes" in command(installed, *run, ANSIBLE_CALLBACKS_ENABLED=name).stdout
 
 
 def test_its_version_is_the_products(collection: types.ModuleType, installed: pathlib.Path) -> None:
