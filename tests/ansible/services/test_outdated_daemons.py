@@ -59,20 +59,21 @@ def test_a_daemon_that_has_not_come_up_is_restarted(tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("role", "daemons"), [("agent", ["mount", "agent"]), ("extender", ["extender"])]
+    ("tasks", "daemons"),
+    [("agent/tasks/configure", ["mount", "agent"]), ("extender/tasks/main", ["extender"])],
 )
 def test_all_files_that_restart_a_daemon_are_compared_with_its_start(
-    role: str, daemons: list[str]
+    tasks: str, daemons: list[str]
 ) -> None:
-    tasks = layout.load(layout.ROOT / f"roles/gpustack_{role}/tasks/main.yml")
-    flushed = next(at for at, each in enumerate(tasks) if "ansible.builtin.meta" in each)
-    said = [each["vars"] for each in tasks[:flushed] if "outdated" in str(each)]
+    found = layout.load(layout.ROOT / f"roles/gpustack_{tasks}.yml")
+    flushed = next(at for at, each in enumerate(found) if "ansible.builtin.meta" in each)
+    said = [each["vars"] for each in found[:flushed] if "outdated" in str(each)]
     units = [each["python_service_unit"] for each in said]
     assert units == [f"gpustack-{daemon}.service" for daemon in daemons]
     for daemon in said:
         notified = {
             next(each[name]["dest"] for name in each if name.endswith((".copy", ".template")))
-            for each in tasks
+            for each in found
             if each.get("notify") == daemon["python_service_handler"]
         }
         assert notified == set(daemon["python_service_files"])
