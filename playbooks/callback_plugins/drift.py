@@ -87,8 +87,8 @@ class CallbackModule(CallbackBase):
             return
         task = result._task
         parts = result._result.get("results") or [result._result]
-        whats = [_what(part, task.args) for part in parts if part.get("changed") or fault]
-        for what in dict.fromkeys(whats):
+        differing = [_what(part, task.args) for part in parts if part.get("changed") or fault]
+        for what in dict.fromkeys(differing):
             told = ": ".join(each for each in (task.name or task.action, what, fault) if each)
             role = task._role.get_name() if task._role else ""
             line = " ".join(told.split())[:_MOST]
