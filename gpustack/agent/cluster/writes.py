@@ -21,10 +21,6 @@ _LAST_PAUSE_SECONDS = 30.0
 _ATTEMPTS = 40  # about 20 minutes: longer than a control plane's restart
 _CALL_SECONDS = 5.0
 _LOOK_SECONDS = 0.1  # how soon a stop is noticed
-_GONE = (
-    "NotFound",
-    "Invalid",
-)  # no such pod; another pod of that name (the UID in the patch differs)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -120,7 +116,7 @@ class PodWrites:
         except KubeUnavailable as error:
             self._again(uid, patch, error)
         except KubeError as error:
-            if error.reason in _GONE:
+            if _is_gone(error):
                 namespace, name = patch.namespace, patch.name
                 logger.info("pod is gone, patch dropped pod=%s/%s: %s", namespace, name, error)
             elif error.retryable or error.conflict:
@@ -154,3 +150,12 @@ class PodWrites:
         logger.error("pod not annotated pod=%s/%s: %s", patch.namespace, patch.name, error)
         with self._wake:
             self._dropped += 1
+
+
+def _is_gone(error: KubeError) -> bool:
+    """Say whether there is no such pod, or another of that name: the UID in the patch differs.
+
+    The API server refuses other patches, too, as invalid.
+    """
+    other = error.reason == "Invalid" and "metadata.uid: Invalid value" in error.message
+    return other or error.reason == "NotFound"

@@ -1,0 +1,48 @@
+"""Writes to pods: which refusals end them."""
+
+import pathlib
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from gpustack.adapters.kube import KubeClient
+from gpustack.agent.cluster.writes import PodWrites
+from tests.fakes.kube_api import FakeKubeApi
+
+POD = {"metadata": {"name": "one", "namespace": "default"}}
+
+
+@pytest.fixture
+def api() -> Iterator[FakeKubeApi]:
+    with FakeKubeApi() as api:
+        yield api
+
+
+def lost(api: FakeKubeApi, folder: pathlib.Path, uid: str) -> int:
+    """Write to a pod; return how many writes were lost once the API server has answered."""
+    client = KubeClient.from_kubeconfig(api.write_kubeconfig(folder / "kubeconfig"))
+    writes, stop = PodWrites(client=client), threading.Event()
+    writes.annotate(uid=uid, namespace="default", name="one", annotations={"key": "value"})
+    thread = threading.Thread(target=writes.run, args=(stop,))
+    thread.start()
+    while not api.asked("PATCH", ".*/one/status"):
+        stop.wait(0.01)
+    stop.set()
+    thread.join()
+    return writes.dropped
+
+
+def test_a_write_to_another_pod_of_that_name_is_not_lost(
+    api: FakeKubeApi, tmp_path: pathlib.Path
+) -> None:
+    api.create("pods", POD)
+    assert lost(api, tmp_path, "another") == 0
+
+
+def test_a_write_that_is_refused_as_invalid_is_counted_as_lost(
+    api: FakeKubeApi, tmp_path: pathlib.Path
+) -> None:
+    uid = api.create("pods", POD)["metadata"]["uid"]
+    api.faults.fail("PATCH", ".*/one/status", status=422, reason="Invalid")
+    assert lost(api, tmp_path, uid) == 1
