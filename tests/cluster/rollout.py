@@ -22,7 +22,15 @@ TASK = re.compile(r"^(?:TASK|RUNNING HANDLER) \[(?P<name>.*)\] \*+$", re.MULTILI
 
 
 class PlaybookError(Exception):
-    """ansible-playbook failed; the text is the end of its output and the log's name."""
+    """ansible-playbook failed; the text is the end of its output and the log's name.
+
+    Attributes:
+        status: the one that it exited with.
+    """
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,5 +94,6 @@ def run_playbook(testbed: str, playbook: str, *extra: str) -> dict[str, Recap]:
     output = log.read_text()
     if done.returncode:
         tail = "\n".join(output.splitlines()[-60:])
-        raise PlaybookError(f"{playbook} exited with {done.returncode}; log: {log}\n{tail}")
+        text = f"{playbook} exited with {done.returncode}; log: {log}\n{tail}"
+        raise PlaybookError(text, done.returncode)
     return parse_recap(output)

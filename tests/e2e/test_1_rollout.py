@@ -1,14 +1,40 @@
 """What site.yml leaves on hosts that never saw the product."""
 
+import json
 import pathlib
 import re
 
 import pytest
 
+from tests.cluster.rollout import PlaybookError
 from tests.cluster.site import Site
 
 pytestmark = pytest.mark.testbed
 
+SCHEDULER = "/etc/kubernetes/scheduler-config.yaml"
+# What a hand changes on a host.
+EDITS = {
+    "a setting of the agent": ("gpu1", "sed -i s/info/debug/ /etc/gpustack/agent.yml"),
+    "rights of a file": ("gpu1", "chmod 666 /etc/systemd/system/gpustack-mount.service"),
+    "a unit": ("gpu1", "echo '# hand' >> /etc/systemd/system/gpustack-agent.service"),
+    "a unit that doesn't start": ("gpu1", "systemctl disable gpustack-device.service"),
+    "modules": ("gpu1", "rm /etc/modules-load.d/gpustack.conf"),
+    "a script": ("gpu1", "echo '# hand' >> /opt/gpustack/libexec/gpustack-device"),
+    "a file of the hook": ("gpu2", "rm /var/lib/gpustack/hooks/*/libvcuda.so"),
+    "a daemon that is stopped": ("gpu2", "systemctl stop gpustack-agent.service"),
+    "a setting of the extender": ("cp1", "echo '# hand' >> /etc/gpustack/extender.yml"),
+    "the scheduler's entry": ("cp1", f"sed -i s/httpTimeout/httpTimeOut/ {SCHEDULER}"),
+}
+DELETED = (
+    ("validatingadmissionpolicy", "gpustack-nodes"),
+    ("clusterrolebinding", "gpustack-extender"),
+)
+# The roles that would change it back.
+ROLES = {
+    "cp1": ["cluster_objects"] * 2 + ["gpustack_extender", "kube_scheduler"],
+    "gpu1": ["gpustack_agent"] * 3 + ["nvidia_uvm"] * 3,
+    "gpu2": ["gpustack_agent", "gpustack_hook"],
+}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -41,3 +67,33 @@ def test_hosts_have_the_versions_that_the_reference_names(site: Site) -> None:
         shown = site.on(host, "dpkg-query", "--show", "--showformat=${Version}", package)
         [version] = re.findall(r"^\d+\.\d+\.\d+", shown)
         assert f"| {name} of Debian 12 | {version} |" in page
+
+
+@pytest.mark.nightly
+def test_drift_finds_each_edit_by_hand_and_nothing_else(site: Site, tmp_path: pathlib.Path) -> None:
+    assert differences(site, tmp_path) == {}
+    try:
+        for host, command in EDITS.values():
+            site.on(host, "sh", "-c", command)
+        for kind, name in DELETED:
+            site.kubectl.run("delete", kind, name)
+        assert differences(site, tmp_path) == ROLES
+    finally:
+        site.playbook("site")
+    assert differences(site, tmp_path) == {}
+
+
+def differences(site: Site, folder: pathlib.Path) -> dict[str, list[str]]:
+    """Return the roles of what differs, by host."""
+    report, status = folder / "drift.json", 0
+    try:
+        site.playbook("drift", "--check", f"--extra-vars=drift_report={report}")
+    except PlaybookError as error:
+        status = error.status
+    rows = json.loads(report.read_text())
+    print(*rows, sep="\n")
+    assert status == (2 if rows else 0)
+    return {
+        host: sorted(row["role"] for row in rows if row["host"] == host)
+        for host in sorted({row["host"] for row in rows})
+    }
