@@ -54,7 +54,7 @@ def analyze(*arguments: str, units: pathlib.Path) -> subprocess.CompletedProcess
 
 def test_roles_start_and_stop_no_unit_of_others() -> None:
     named = {
-        task["ansible.builtin.systemd_service"].get("name", "gpustack: a reload of units")
+        (file.parts[-3], task["ansible.builtin.systemd_service"].get("name", "gpustack: a reload"))
         for file in (layout.ROOT / "roles").glob("*/*/*.yml")
         for each in layout.load(file) or ()
         if isinstance(each, dict)
@@ -62,9 +62,13 @@ def test_roles_start_and_stop_no_unit_of_others() -> None:
         if "ansible.builtin.systemd_service" in task
     }
     assert len(named) > 4
-    assert {name for name in named if not name.startswith("gpustack")} == {
-        "{{ kube_scheduler_unit }}"
+    assert {each for each in named if not each[1].startswith("gpustack")} == {
+        ("kube_scheduler", "{{ kube_scheduler_unit }}"),
+        ("host_snapshot", "{{ item }}"),  # of these
     }
+    of_snapshots = layout.load(layout.ROOT / "roles/host_snapshot/vars/main.yml")
+    units = sum(of_snapshots["__host_snapshot_units"].values(), [])
+    assert all(unit.startswith("gpustack-") for unit in units)
 
 
 @pytest.mark.parametrize("name", THRESHOLDS)
