@@ -67,8 +67,8 @@ def test_roles_start_and_stop_no_unit_of_others() -> None:
         ("host_snapshot", "{{ item }}"),  # of these
     }
     of_snapshots = layout.load(layout.ROOT / "roles/host_snapshot/vars/main.yml")
-    units = sum(of_snapshots["__host_snapshot_units"].values(), [])
-    assert all(unit.startswith("gpustack-") for unit in units)
+    for units in of_snapshots["__host_snapshot_units"].values():
+        assert all(unit.startswith("gpustack-") for unit in units)
 
 
 @pytest.mark.parametrize("name", THRESHOLDS)
