@@ -20,6 +20,7 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _NEVER: Final = float("-inf")
 _LONGEST_LABELS: Final = 16 << 10  # bytes as JSON; an object of the API may have a megabyte
 _LABELS: Final = msgspec.json.Decoder(dict[str, str])
+_LONGEST_GRACE: Final = 600  # seconds; a tenant chooses any number for its pods
 _MOST_MESSAGE: Final = 4096  # characters; the scheduler's is some hundred, and grows with reasons
 
 
@@ -33,6 +34,7 @@ class PodState:
         node: where it is bound, empty while it isn't.
         finished: it has ended; its cards are free.
         deletion: it is being deleted; a bound one still runs.
+        slow: its deletion leaves it so long that nobody should wait for its cards.
         gated: it has scheduling gates, so it may not be placed.
         priority: the scheduler's; pods of higher priority go first.
         nominated: the node on which preemption makes room for it, empty where there is none.
@@ -75,6 +77,7 @@ class PodState:
     followed: bool = False
     refused_clock: float = _NEVER
     ignored: BadRequest | None = None
+    slow: bool = False
 
     @property
     def full_name(self) -> str:
@@ -127,6 +130,7 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         node=spec.get("nodeName") or "",
         finished=pods.finished(pod),
         deletion=bool(metadata.get("deletionTimestamp")),
+        slow=(metadata.get("deletionGracePeriodSeconds") or 0) > _LONGEST_GRACE,
         gated=bool(spec.get("schedulingGates")),
         priority=spec.get("priority") or 0,
         nominated=status.get("nominatedNodeName") or "",

@@ -5,7 +5,8 @@ nothing about single cards, so of the pods that hold cards the fewest are named 
 cards that are needed (`model.preemption`). Proposed pods that hold no card stay: what they free,
 we don't know. A node on which no set helps is left out, as is one without any victim, which the
 scheduler would take for an error. So is a node where room comes by itself, because pods end there
-that aren't less important: those can't be named, and no other pod needs to end.
+that aren't less important: those can't be named, and no other pod needs to end. A pod that
+has more than ten minutes to end may run on for ever: nobody waits for it where others help.
 
 A namespace's questions have a part of the time together (`preempt_turns`); after one that ended
 early, the next one begins at the node that it had no time for.
@@ -143,12 +144,15 @@ class Preempt:
         fits = self._fits(pod, pod.request, node, limits)
         if fits(()):
             return proposed  # the cards are there; it is something else that the node lacks
-        candidates, going = self._candidates(pod, name, held, proposed, limits)
+        candidates, slow, going = self._candidates(pod, name, held, proposed, limits)
         ending = tuple(each for each in candidates if each.ending)
         if going and not fits(ending) and fits(ending + going):
             return None
         found = victims(candidates, fits, most_tries=limits.tries)
-        return None if found is None else _merged(proposed, candidates, found.pods)
+        everybody = [*candidates, *slow]
+        if found is None and slow:
+            found = victims(everybody, fits, most_tries=limits.tries)
+        return None if found is None else _merged(proposed, everybody, found.pods)
 
     def _fits(self, pod: PodState, request: PodRequest, node: Node, limits: _Limits) -> Fits:
         """Return whether the pod fits, quota included, once some pods have ended.
@@ -173,10 +177,11 @@ class Preempt:
         held: Mapping[str, Placement],
         proposed: NodeVictims,
         limits: _Limits,
-    ) -> tuple[list[Candidate], Leaving]:
+    ) -> tuple[Leaving, Leaving, Leaving]:
         """Return the pods that may end: bound ones of lower priority, and those proposed.
 
-        And beside them those that end though they are as important.
+        Those of them that end slowly stand apart, and so do those that end soon though they are as
+        important.
         """
         lower, going = [], []
         for uid in held.keys() - {pod.uid}:
@@ -185,7 +190,7 @@ class Preempt:
                 continue
             if uid in proposed.uids or (holder.node == name and holder.priority < pod.priority):
                 lower.append(holder)
-            elif holder.node == name and holder.deletion:
+            elif holder.node == name and holder.deletion and not holder.slow:
                 going.append(holder)
         lower.sort(key=lambda each: (-each.priority, _since(each), each.uid))
         protected = violating(lower, limits.budgets, limits.go_on)
@@ -205,7 +210,11 @@ class Preempt:
                 ending=each.deletion,
             )
 
-        return [candidate(each) for each in lower], tuple(candidate(each) for each in going)
+        return (
+            tuple(candidate(each) for each in lower if not each.slow),
+            tuple(candidate(each) for each in lower if each.slow),
+            tuple(candidate(each) for each in going),
+        )
 
 
 def _since(pod: PodState) -> int:

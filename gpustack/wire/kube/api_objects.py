@@ -28,6 +28,7 @@ class _Metadata(TypedDict, total=False):
     uid: str
     resourceVersion: str
     deletionTimestamp: str | None
+    deletionGracePeriodSeconds: int | None
     labels: dict[str, str] | None
     annotations: dict[str, str] | None
 
