@@ -220,9 +220,9 @@ class Recovery:
         pod = (record.namespace, record.name)
         if seconds <= 0 or not self._pods.is_gone(record.uid, pod, seconds):
             return False
-        # A force-deleted pod may have started a container while other pods were looked up.
+        # A force-deleted pod may have started a container while others, or this, were looked up.
         now = self._runtime.containers()
-        return now is not None and not _runs(record.uid, now)
+        return now is not None and not _runs(record.uid, now) and not self._may_start(record.uid)
 
     def _may_start(self, uid: str) -> bool:
         """Say whether a container of a pod that is gone may be in the making."""

@@ -1,6 +1,8 @@
 """A pod that was deleted by force, or has failed, is over while its containers run on."""
 
+import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -100,6 +102,30 @@ def test_a_container_that_is_long_in_the_making_keeps_its_card(
     host.cri.exit(running)
     host.cri.stop_sandbox(uid)
     assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
+
+
+def test_a_start_while_the_api_server_is_asked_keeps_its_card(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.start_agent()
+    pod = host.share("gone", 1)
+    uid = pod["metadata"]["uid"]
+    host.kubelet.admit(pod)
+    host.cri.make_sandbox(uid)
+    pods, looked = host.agent.pods, threading.Event()
+    is_gone = pods.is_gone
+
+    def start_meanwhile(*asked: Any) -> bool:
+        if not looked.is_set():
+            host.kubelet.start_container(pod, "c0", CORE)
+        looked.set()
+        return is_gone(*asked)
+
+    monkeypatch.setattr(pods, "is_gone", start_meanwhile)
+    host.api.delete("pods", "gone")
+    host.wait_until(looked.is_set)
+    host.agent.recovery.free_ended()
+    assert host.agent.records.get(uid) is not None
 
 
 def test_a_container_that_starts_later_still_has_its_card_taken_again(host: Host) -> None:
