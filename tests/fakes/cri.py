@@ -29,6 +29,7 @@ class FakeCri:
         self.config: dict[str, Any] = {}  # what Status shows of it, as containerd's pkg/cri/config
         self._lock = threading.Lock()
         self._containers: dict[str, pb.Container] = {}
+        self._sandboxes: dict[str, pb.PodSandbox] = {}  # by UID of the pod
         self._server: grpc.Server | None = None
 
     def __enter__(self) -> "FakeCri":
@@ -56,6 +57,11 @@ class FakeCri:
                     self._list,
                     request_deserializer=pb.ListContainersRequest.FromString,
                     response_serializer=pb.ListContainersResponse.SerializeToString,
+                ),
+                "ListPodSandbox": grpc.unary_unary_rpc_method_handler(
+                    self._list_sandboxes,
+                    request_deserializer=pb.ListPodSandboxRequest.FromString,
+                    response_serializer=pb.ListPodSandboxResponse.SerializeToString,
                 ),
                 "Status": grpc.unary_unary_rpc_method_handler(
                     self._status,
@@ -100,6 +106,17 @@ class FakeCri:
             )
         return container_id
 
+    def make_sandbox(self, pod_uid: str) -> None:
+        """Start a pod's sandbox, in which the kubelet makes its containers one by one."""
+        labels = {"io.kubernetes.pod.uid": pod_uid}
+        with self._lock:
+            self._sandboxes[pod_uid] = pb.PodSandbox(state=pb.SANDBOX_READY, labels=labels)
+
+    def stop_sandbox(self, pod_uid: str) -> None:
+        """End a pod's sandbox, as the kubelet does after the pod's last container."""
+        with self._lock:
+            self._sandboxes[pod_uid].state = pb.SANDBOX_NOTREADY
+
     def cgroup(self, pod_uid: str, container_id: str) -> str:
         """Return the path of a container's cgroup; its monitor's is `monitor_cgroup`."""
         prefix = "crio" if self.name == "cri-o" else "cri-containerd"
@@ -141,6 +158,12 @@ class FakeCri:
     ) -> pb.ListContainersResponse:
         with self._lock:
             return pb.ListContainersResponse(containers=self._containers.values())
+
+    def _list_sandboxes(
+        self, _: pb.ListPodSandboxRequest, __: grpc.ServicerContext
+    ) -> pb.ListPodSandboxResponse:
+        with self._lock:
+            return pb.ListPodSandboxResponse(items=self._sandboxes.values())
 
 
 def _slice(pod_uid: str) -> str:

@@ -1,7 +1,7 @@
-"""The container runtime's answers, by a real socket: ListContainers, Version and Status.
+"""The container runtime's answers, by a real socket: its lists, Version and Status.
 
-The first byte of an input says which: `l`, `v` or `s`; the rest is the message. Behind `c` it is
-the configuration alone, which `Status` shows as JSON.
+The first byte of an input says which: `l` (containers), `p` (pods' sandboxes), `v` or `s`; the
+rest is the message. Behind `c` it is the configuration alone, which `Status` shows as JSON.
 """
 
 import pathlib
@@ -12,7 +12,9 @@ from gpustack.adapters.cri.client import RuntimeContainer, RuntimeVersion
 from tests.fuzz.harness import Target
 from tests.fuzz.raw_server import RawServer
 
-_SERVER: Final = RawServer("runtime.v1.RuntimeService", "ListContainers", "Version", "Status")
+_SERVER: Final = RawServer(
+    "runtime.v1.RuntimeService", "ListContainers", "ListPodSandbox", "Version", "Status"
+)
 _CLIENT: Final = CriClient(f"unix://{_SERVER.socket}")
 _FOLDER: Final = pathlib.Path("/var/run/cdi")
 _KNOWN: Final = RuntimeVersion(name="containerd", version="v1.7.24")
@@ -25,6 +27,8 @@ def check(data: bytes) -> None:
         match kind:
             case b"l":
                 _containers()
+            case b"p":
+                assert all(isinstance(each, str) for each in _CLIENT.ready_pods())
             case b"v":
                 why_no_cdi(_CLIENT.version(), {}, _FOLDER).encode()
             case b"s":
@@ -73,10 +77,13 @@ def _seeds() -> list[bytes]:
         annotations={"tencent.com/vcuda-device": "/dev/nvidia0"},
     )
     listed = cri_pb2.ListContainersResponse(containers=[_message(one)] * 2).SerializeToString()
+    sandbox = cri_pb2.PodSandbox(labels={_LABEL.format("pod.uid"): "u-1"})
+    pods = cri_pb2.ListPodSandboxResponse(items=[sandbox] * 2).SerializeToString()
     version = cri_pb2.VersionResponse(runtime_name="containerd", runtime_version="v1.7.1")
     config = b'{"cdiSpecDirs": ["/etc/cdi", "/var/run/cdi"], "enableCDI": true}'
     status = cri_pb2.StatusResponse(info={"config": config.decode()}).SerializeToString()
-    return [b"l" + listed, b"v" + version.SerializeToString(), b"s" + status, b"c" + config]
+    said = version.SerializeToString()
+    return [b"l" + listed, b"p" + pods, b"v" + said, b"s" + status, b"c" + config]
 
 
 TARGET: Final = Target(

@@ -1,4 +1,4 @@
-"""What the runtime says of itself, and the containers of the node."""
+"""What the runtime says of itself, and the containers and sandboxes of the node."""
 
 import json
 from collections.abc import Mapping
@@ -83,6 +83,11 @@ class CriClient:
             request_serializer=pb.ListContainersRequest.SerializeToString,
             response_deserializer=pb.ListContainersResponse.FromString,
         )
+        self._sandboxes = self._channel.unary_unary(
+            "/runtime.v1.RuntimeService/ListPodSandbox",
+            request_serializer=pb.ListPodSandboxRequest.SerializeToString,
+            response_deserializer=pb.ListPodSandboxResponse.FromString,
+        )
         self._status = self._channel.unary_unary(
             "/runtime.v1.RuntimeService/Status",
             request_serializer=pb.StatusRequest.SerializeToString,
@@ -151,4 +156,20 @@ class CriClient:
             )
             for container in answer.containers
             if _POD_UID in container.labels and _CONTAINER_NAME in container.labels
+        )
+
+    def ready_pods(self) -> frozenset[str]:
+        """Return the UIDs of pods with a sandbox that is ready: a container may yet start there.
+
+        Raises:
+            CriUnavailable: no answer in time.
+        """
+        try:
+            answer = self._sandboxes(pb.ListPodSandboxRequest(), timeout=self._timeout_seconds)
+        except grpc.RpcError as error:
+            raise CriUnavailable(f"ListPodSandbox: {error.details()}") from error
+        return frozenset(
+            each.labels[_POD_UID]
+            for each in answer.items
+            if each.state == pb.SANDBOX_READY and _POD_UID in each.labels
         )

@@ -1,8 +1,9 @@
 """The pods of which a container was let start a moment ago.
 
 Between PreStartContainer and the runtime's list a container is made, which takes as long as its
-snapshot does. Whoever deletes the pod by force meanwhile has it gone from the API server before its
-container runs.
+user likes: containerd copies what the image has at its volumes. Whoever deletes the pod by force
+meanwhile has it gone from the API server before its container runs. The kubelet calls nothing off
+(kubernetes 1.34, kubelet.go SyncPod: WithoutCancel) and stops the pod's sandbox only then.
 """
 
 import threading
@@ -11,6 +12,9 @@ from typing import Final
 
 # Less than an Allocate waits for the cards of pods that have ended (decisions.py).
 _SECONDS: Final = 3.0
+# The kubelet gives up to make a container, and to start it, after two minutes each
+# (runtimeRequestTimeout).
+_SLOW_SECONDS: Final = 250.0
 
 
 class RecentStarts:
@@ -18,20 +22,24 @@ class RecentStarts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._until: dict[str, float] = {}  # replaced, not changed
+        self._noted: dict[str, float] = {}  # by UID, when; replaced, not changed
 
     def note(self, uid: str) -> None:
         """Take note that a container of a pod is let start now."""
         now = time.monotonic()
         with self._lock:
-            recent = {each: end for each, end in self._until.items() if end > now}
-            self._until = recent | {uid: now + _SECONDS}
+            recent = {each: at for each, at in self._noted.items() if at + _SLOW_SECONDS > now}
+            self._noted = recent | {uid: now}
 
     @property
     def any(self) -> bool:
         """Whether a container of some pod may be about to start."""
-        return max(self._until.values(), default=0.0) > time.monotonic()
+        return max(self._noted.values(), default=-_SECONDS) + _SECONDS > time.monotonic()
 
     def has(self, uid: str) -> bool:
         """Say whether one may be about to start."""
-        return self._until.get(uid, 0.0) > time.monotonic()
+        return self._noted.get(uid, -_SECONDS) + _SECONDS > time.monotonic()
+
+    def has_slow(self, uid: str) -> bool:
+        """Say whether one may still be made, where the pod's sandbox is ready."""
+        return self._noted.get(uid, -_SLOW_SECONDS) + _SLOW_SECONDS > time.monotonic()

@@ -146,7 +146,11 @@ class Recovery:
         living = self._runtime.containers() if ended else ()
         if living is None:
             return
-        running = {record.uid: record for record in ended if _runs(record.uid, living)}
+        running = {
+            record.uid: record
+            for record in ended
+            if _runs(record.uid, living) or self._may_start(record.uid)
+        }
         known = (self._over or frozenset()).intersection(running)
         try:
             others = running.keys() - known
@@ -209,16 +213,21 @@ class Recovery:
         shown = self._pods.get(record.uid)
         if shown is not None:
             return finished(shown)  # it may have been absent a moment ago
-        if self._records.starts.has(record.uid):
+        if self._may_start(record.uid):
             return False
         # A pod absent from the watch may not be shown yet. Only the API server knows.
         seconds = min(_ASK_SECONDS, deadline - time.monotonic())
         pod = (record.namespace, record.name)
         if seconds <= 0 or not self._pods.is_gone(record.uid, pod, seconds):
             return False
-        # A force-deleted pod may have started a container while other pods were looked up.
+        # A force-deleted pod may have started a container while others, or this, were looked up.
         now = self._runtime.containers()
-        return now is not None and not _runs(record.uid, now)
+        return now is not None and not _runs(record.uid, now) and not self._may_start(record.uid)
+
+    def _may_start(self, uid: str) -> bool:
+        """Say whether a container of a pod that is gone may be in the making."""
+        starts = self._records.starts
+        return starts.has(uid) or (starts.has_slow(uid) and self._runtime.may_start(uid))
 
     def _free(self, record: PodRecord) -> None:
         self._records.remove(record.uid)

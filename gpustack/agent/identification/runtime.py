@@ -207,6 +207,16 @@ class RuntimeView:
         self.problem = ""
         return tuple(each for each in found if each.running or each.created)
 
+    def may_start(self, pod_uid: str) -> bool:
+        """Say whether a pod has a ready sandbox, or may while the runtime is silent."""
+        try:
+            return pod_uid in self._client.ready_pods()
+        except CriUnavailable as error:
+            self.failures += 1
+            self.problem = str(error)
+            logger.warning("container runtime does not answer: %s", error)
+            return True
+
     def may_run(self, pod_uid: str, container: str) -> bool:
         """Say whether a container runs, or may while the runtime is silent."""
         living = self.containers()

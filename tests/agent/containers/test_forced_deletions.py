@@ -1,9 +1,12 @@
 """A pod that was deleted by force, or has failed, is over while its containers run on."""
 
+import threading
 import time
+from typing import Any
 
 import pytest
 
+from gpustack.agent.containers import recent_starts
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import IDLE, Use
 from gpustack.wire.nodes import decode_node
@@ -71,6 +74,58 @@ def test_a_card_is_not_free_while_a_container_of_its_pod_may_start(host: Host) -
         host.kubelet.admit(host.whole_card("next", 1))
     host.cri.exit(running)
     assert card_of(host.kubelet.admit(host.whole_card("last", 1))["c0"]) == "/dev/nvidia1"
+
+
+@pytest.mark.usefixtures("short_wait")
+def test_a_container_that_is_long_in_the_making_keeps_its_card(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its image has gigabytes at a volume: containerd copies them before it lists it."""
+    monkeypatch.setattr(recent_starts, "_SECONDS", 0.0)
+    host.start_agent()
+    pod = host.share("gone", 1)
+    uid = pod["metadata"]["uid"]
+    host.kubelet.admit(pod)
+    host.cri.make_sandbox(uid)
+    host.kubelet.start_container(pod, "c0", CORE)
+    host.api.delete("pods", "gone")
+    host.kubelet.remove(pod)
+    host.wait_until(lambda: host.agent.pods.get(uid) is None)
+    host.agent.recovery.free_ended()
+    refused = host.whole_card("refused", 1)
+    with pytest.raises(AdmissionError, match="NoWholeCard"):
+        host.kubelet.admit(refused)
+    host.end(refused, "Failed")
+    held = (IDLE, Use(cores=50, memory_units=32))
+    host.wait_until(lambda: decode_node(KEYS, host.api.get("nodes", NODE)).uses == held)
+    running = host.cri.run(uid, "c0")
+    host.cri.exit(running)
+    host.cri.stop_sandbox(uid)
+    assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
+
+
+def test_a_start_while_the_api_server_is_asked_keeps_its_card(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.start_agent()
+    pod = host.share("gone", 1)
+    uid = pod["metadata"]["uid"]
+    host.kubelet.admit(pod)
+    host.cri.make_sandbox(uid)
+    pods, looked = host.agent.pods, threading.Event()
+    is_gone = pods.is_gone
+
+    def start_meanwhile(*asked: Any) -> bool:
+        if not looked.is_set():
+            host.kubelet.start_container(pod, "c0", CORE)
+        looked.set()
+        return is_gone(*asked)
+
+    monkeypatch.setattr(pods, "is_gone", start_meanwhile)
+    host.api.delete("pods", "gone")
+    host.wait_until(looked.is_set)
+    host.agent.recovery.free_ended()
+    assert host.agent.records.get(uid) is not None
 
 
 def test_a_container_that_starts_later_still_has_its_card_taken_again(host: Host) -> None:
