@@ -88,11 +88,11 @@ def test_it_is_restored_and_reported(site: Site, pods: str, attack: str) -> None
 @pytest.fixture
 def kills(site: Site) -> collections.abc.Iterator[None]:
     """Let the host's agent kill what goes past its limits."""
-    edit = "sed -i 's/^on_violation: .*/on_violation: {}/' /etc/gpustack/agent.yml"
-    restart = "systemctl restart gpustack-agent.service"
-    site.on(HOST, "sh", "-c", f"{edit.format('kill')} && {restart}")
+    file, restart = "/etc/gpustack/agent.yml", "systemctl restart gpustack-agent.service"
+    edit = f"sed -i.kept 's/^on_violation: .*/on_violation: kill/' {file}"
+    site.on(HOST, "sh", "-c", f"{edit} && {restart}")
     yield
-    site.on(HOST, "sh", "-c", f"{edit.format('throttle')} && {restart}")
+    site.on(HOST, "sh", "-c", f"mv {file}.kept {file} && {restart}")
 
 
 def test_a_tenant_that_ignores_its_end_is_killed_and_its_card_is_free(
