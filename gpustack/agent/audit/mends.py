@@ -42,9 +42,8 @@ class Mends:
         """Put a difference right where that is safe; return whether it did."""
         pod, record = self._pods.get(difference.pod_uid), self._records.get(difference.pod_uid)
         if record is None:
-            return difference.reason is DifferenceReason.NO_RECORD and self._take_up(
-                difference, pod
-            )
+            lacks = difference.reason is DifferenceReason.NO_RECORD
+            return lacks and self._take_up(difference.pod_uid, pod)
         if pod is None:
             return False
         if difference.reason is DifferenceReason.ANNOTATIONS:
@@ -66,9 +65,11 @@ class Mends:
             return False
         return difference.reason.value not in self._limits.differing(record, container, pod)
 
-    def _take_up(self, difference: Difference, pod: Pod | None) -> bool:
+    def _take_up(self, uid: str, pod: Pod | None) -> bool:
         living = self._runtime.containers()
-        if living is None or pod is not None:
-            return living is not None and pod is not None and self._restore.take_up(pod, living)
+        if living is None:
+            return False
+        if pod is not None:
+            return self._restore.take_up(pod, living)
         self._restore.take_up_podless(living)
-        return self._records.get(difference.pod_uid) is not None
+        return self._records.get(uid) is not None

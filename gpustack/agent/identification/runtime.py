@@ -6,6 +6,7 @@ Both may be silent for a while. `None` then means "unknown", which is not "no".
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from gpustack.adapters.cri import CriClient, CriUnavailable, RuntimeContainer
 from gpustack.adapters.podresources import (
@@ -26,6 +27,7 @@ from gpustack.agent.kubelet.checkpoint import (
 logger = logging.getLogger(__name__)
 
 
+Answer = TypeVar("Answer")
 Held = Mapping[str, PodDevices | None]
 Written = Mapping[str, Mapping[str, Mapping[str, frozenset[str]]]]
 """Device IDs by pod's UID, container and resource."""
@@ -197,25 +199,15 @@ class RuntimeView:
 
     def containers(self) -> tuple[RuntimeContainer, ...] | None:
         """Return all living containers; None when the runtime doesn't answer."""
-        try:
-            found = self._client.containers()
-        except CriUnavailable as error:
-            self.failures += 1
-            self.problem = str(error)
-            logger.warning("container runtime does not answer: %s", error)
+        found = self._ask(self._client.containers)
+        if found is None:
             return None
-        self.problem = ""
         return tuple(each for each in found if each.running or each.created)
 
     def may_start(self, pod_uid: str) -> bool:
         """Say whether a pod has a ready sandbox, or may while the runtime is silent."""
-        try:
-            return pod_uid in self._client.ready_pods()
-        except CriUnavailable as error:
-            self.failures += 1
-            self.problem = str(error)
-            logger.warning("container runtime does not answer: %s", error)
-            return True
+        ready = self._ask(self._client.ready_pods)
+        return ready is None or pod_uid in ready
 
     def may_run(self, pod_uid: str, container: str) -> bool:
         """Say whether a container runs, or may while the runtime is silent."""
@@ -223,6 +215,17 @@ class RuntimeView:
         return living is None or any(
             each.running and (each.pod_uid, each.name) == (pod_uid, container) for each in living
         )
+
+    def _ask(self, question: Callable[[], Answer]) -> Answer | None:
+        try:
+            answer = question()
+        except CriUnavailable as error:
+            self.failures += 1
+            self.problem = str(error)
+            logger.warning("container runtime does not answer: %s", error)
+            return None
+        self.problem = ""
+        return answer
 
 
 def running_names(pod: Pod, living: tuple[RuntimeContainer, ...] | None) -> frozenset[str]:
