@@ -47,7 +47,7 @@ class CallbackModule(CallbackBase):
             os.close(descriptor)
             self._file = pathlib.Path(name)
             os.environ[REPORT] = name
-            self._write()
+            self._write(self._file)
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         """Read where the JSON goes: a play sees what --extra-vars say."""
@@ -79,7 +79,7 @@ class CallbackModule(CallbackBase):
         for host, role, differs in rows if self._found else ():
             self._display.display(f"{host:<{widths[0]}}  {role:<{widths[1]}}  {differs}")
         if self._report is not None:
-            self._report.write_text(self._json())
+            self._write(self._report)
         self._file.unlink(missing_ok=True)
 
     def _note(self, result: Any, fault: str) -> None:
@@ -93,14 +93,10 @@ class CallbackModule(CallbackBase):
             role = task._role.get_name() if task._role else ""
             line = " ".join(told.split())[:_MOST]
             self._found.append({"host": result._host.get_name(), "role": role, "differs": line})
-        self._write()
+        self._write(self._file)
 
-    def _write(self) -> None:
-        if self._file is not None:
-            self._file.write_text(self._json())
-
-    def _json(self) -> str:
-        return json.dumps(self._found, indent=2) + "\n"
+    def _write(self, file: pathlib.Path) -> None:
+        file.write_text(json.dumps(self._found, indent=2) + "\n")
 
 
 def _what(part: dict[str, Any], arguments: dict[str, Any]) -> str:

@@ -58,6 +58,12 @@ def test_each_difference_is_named_with_its_host_and_role(tmp_path: pathlib.Path)
     assert table(run) == [list(row.values()) for row in rows]
 
 
+def test_a_run_of_one_role_tells_its_differences(tmp_path: pathlib.Path) -> None:
+    differs = {"differs": ["kube_scheduler", "cluster_objects"]}
+    run, found = play(tmp_path, "--check", "--tags=kube_scheduler", cp1=differs)
+    assert (run.status, [row["role"] for row in found]) == (2, ["kube_scheduler"])
+
+
 def test_a_host_that_does_not_answer_is_status_4(tmp_path: pathlib.Path) -> None:
     run, found = play(
         tmp_path, "--check", gpu1={"vanishes": ["nvidia_uvm"]}, cp1={"differs": ["kube_scheduler"]}
