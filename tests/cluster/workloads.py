@@ -11,6 +11,12 @@ CUDA_IMAGE = "gpustack.test/cuda:1"
 # GPUManager's example: half a card and 32 x 256 MiB = 8 GiB
 SHARE = {CORE: "50", MEMORY: "32"}
 SHARE_BYTES = 32 * 268_435_456
+# A container that puts files of its own in the place of ours, and holds the card with them.
+MOVING = (
+    "mv /etc/vcuda /etc/aside && mkdir /etc/vcuda && cd /etc/aside"
+    " && cp limits activity ledger /etc/vcuda && ln -s /etc/aside/hook /etc/vcuda/hook"
+    " && exec cuda-workload --hold"
+)
 # PID 1 of these pods is sleep, which does not listen to SIGTERM
 GRACE_SECONDS = 1
 

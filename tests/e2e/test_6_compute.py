@@ -166,12 +166,7 @@ def reported(site: Site, pod: str) -> set[str]:
 
 
 def test_a_container_that_replaces_our_files_is_reported(site: Site) -> None:
-    moving = (
-        "mv /etc/vcuda /etc/aside && mkdir /etc/vcuda && cd /etc/aside"
-        " && cp limits activity ledger /etc/vcuda && ln -s /etc/aside/hook /etc/vcuda/hook"
-        " && exec cuda-workload --hold"
-    )
-    commands = {"honest": ["cuda-workload", "--hold"], "moving": ["sh", "-c", moving]}
+    commands = {"honest": ["cuda-workload", "--hold"], "moving": ["sh", "-c", workloads.MOVING]}
     for name, command in commands.items():
         site.kubectl.apply(workloads.pod(name, share(10), command))
     for name in commands:

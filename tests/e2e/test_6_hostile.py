@@ -98,13 +98,9 @@ def kills(site: Site) -> collections.abc.Iterator[None]:
 def test_a_tenant_that_ignores_its_end_is_killed_and_its_card_is_free(
     site: Site, kills: None
 ) -> None:
-    stays = (
-        "trap '' TERM; mv /etc/vcuda /etc/aside && mkdir /etc/vcuda && cd /etc/aside"
-        " && cp limits activity ledger /etc/vcuda && ln -s /etc/aside/hook /etc/vcuda/hook"
-        " && exec cuda-workload --hold"
-    )
     whole = {workloads.CORE: "200"}
-    pod = workloads.pod("stays", workloads.SHARE, ["sh", "-c", stays], nodeSelector=PLACE)
+    command = ["sh", "-c", f"trap '' TERM; {workloads.MOVING}"]
+    pod = workloads.pod("stays", workloads.SHARE, command, nodeSelector=PLACE)
     pod["spec"]["terminationGracePeriodSeconds"] = 3600
     site.kubectl.apply(pod)
     wait_for("the Event", lambda: site.kubectl.items("events", OF_FOREIGN_LIMITS))
