@@ -179,7 +179,7 @@ def test_budgets_without_an_end_are_looked_at_until_the_time_is_over(
     budgets = PodDisruptionBudgets()
     budgets.sync([decode_budget({"metadata": {"name": "b", "namespace": "default"}})])
 
-    def may_cover(_budget: Budget, _pod: object) -> bool:
+    def may_cover(_budget: Budget, _pod: object, _labels: object) -> bool:
         clock.seconds += 1
         return True
 
