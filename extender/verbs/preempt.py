@@ -6,7 +6,8 @@ cards that are needed (`model.preemption`). Proposed pods that hold no card stay
 we don't know. A node on which no set helps is left out, as is one without any victim, which the
 scheduler would take for an error. So is a node where room comes by itself, because pods end there
 that aren't less important: those can't be named, and no other pod needs to end. A pod that
-has more than ten minutes to end may run on for ever: nobody waits for it where others help.
+has more than ten minutes to end may run on for ever: nobody waits for it where others help, on its
+node or on another.
 
 A namespace's questions have a part of the time together (`preempt_turns`); after one that ended
 early, the next one begins at the node that it had no time for.
@@ -128,7 +129,13 @@ class Preempt:
             self.turns.used(pod.namespace, deadline.clock() - began)
             if ended_early and not answer:
                 self.turns.again(pod)
-        return answer, ended_early
+        soon = {name: each for name, each in answer.items() if not self._is_slow(each)}
+        return soon or answer, ended_early
+
+    def _is_slow(self, named: NodeVictims) -> bool:
+        """Say whether one of these pods may run on for ever."""
+        found = map(self.cache.pod, named.uids)
+        return any(pod is not None and pod.slow for pod in found)
 
     def _of_node(
         self,
