@@ -15,7 +15,7 @@ early, the next one begins at the node that it had no time for.
 
 import logging
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -42,7 +42,7 @@ from gpustack.model.search.preemption import (
     victims,
 )
 from gpustack.wire.extender_v1 import NodeVictims, PreemptionArgs, encode_preemption_result
-from gpustack.wire.kube.pod_disruption_budget import Budget, violating
+from gpustack.wire.kube.pod_disruption_budget import Budgets, by_namespace, violating
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ _LOWEST: Final = -(1 << 31)
 class _Limits:
     """What protects pods, and how long a node's are compared: so many sets, until a moment."""
 
-    budgets: Collection[Budget]
+    budgets: Budgets
     tries: int
     deadline: Deadline
     until: float
@@ -110,7 +110,7 @@ class Preempt:
         tries = max(_FEWEST_TRIES, min(MOST_TRIES, _TRIES // max(1, len(proposed))))
         began = deadline.clock()
         seconds = math.inf if self.turns is None else self.turns.seconds(pod.namespace)
-        limits = _Limits(self.budgets.now, tries, deadline, began + seconds)
+        limits = _Limits(by_namespace(self.budgets.now), tries, deadline, began + seconds)
         answer: dict[str, NodeVictims] = {}
         ended_early = not seconds
         order = sorted(proposed, key=lambda name: (name < self._first, name)) if seconds else []

@@ -10,7 +10,7 @@ that it is in the API, for as Python's objects its labels take sixteen times as 
 with more of them than can be looked at for each pod in a question's time protects all its pods.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -144,10 +144,27 @@ _remembered_requirements = remembered(16 << 20, lambda text: 512 + _PARTS * len(
 )
 
 
+Budgets = Mapping[str, Sequence[Budget] | None]
+"""Each namespace's; None where they are more than can be looked at for each pod."""
+
+
+def by_namespace(budgets: Iterable[Budget]) -> Budgets:
+    """Return the budgets of each namespace that has some."""
+    found: dict[str, list[Budget]] = {}
+    for each in budgets:
+        found.setdefault(each.namespace, []).append(each)
+    return {
+        name: theirs if _size_bytes(theirs) <= _MOST_BYTES else None
+        for name, theirs in found.items()
+    }
+
+
+def _size_bytes(budgets: Iterable[Budget]) -> int:
+    return sum(_BUDGET_BYTES + len(each.selector) for each in budgets)
+
+
 def violating(
-    pods: Collection[Labelled],
-    budgets: Collection[Budget],
-    go_on: Callable[[], None] = lambda: None,
+    pods: Collection[Labelled], budgets: Budgets, go_on: Callable[[], None] = lambda: None
 ) -> frozenset[str]:
     """Return the UIDs of the pods that no budget of theirs allows to end.
 
@@ -156,28 +173,21 @@ def violating(
         budgets: of all namespaces.
         go_on: is asked before each pod, for a tenant may have hundreds of budgets; may raise.
     """
-    by_namespace: dict[str, list[Budget]] = {pod.namespace: [] for pod in pods}
-    for each in budgets:
-        if each.namespace in by_namespace:
-            by_namespace[each.namespace].append(each)
-    crowded = {name for name, theirs in by_namespace.items() if _size_bytes(theirs) > _MOST_BYTES}
-    left = {id(each): each.allowed for theirs in by_namespace.values() for each in theirs}
+    theirs = {pod.namespace: budgets.get(pod.namespace, ()) for pod in pods}
+    left = {id(each): each.allowed for some in theirs.values() for each in some or ()}
     found: set[str] = set()
     for pod in pods:
         go_on()
         labels = pod.labels
         if labels == {}:  # the scheduler skips such a pod, even where a selector would take it
             continue
-        if pod.namespace in crowded:
+        some = theirs[pod.namespace]
+        if some is None:
             found.add(pod.uid)
             continue
-        for budget in by_namespace[pod.namespace]:
+        for budget in some:
             if budget.may_cover(pod, labels):
                 left[id(budget)] -= 1
                 if left[id(budget)] < 0:
                     found.add(pod.uid)
     return frozenset(found)
-
-
-def _size_bytes(budgets: Iterable[Budget]) -> int:
-    return sum(_BUDGET_BYTES + len(each.selector) for each in budgets)
