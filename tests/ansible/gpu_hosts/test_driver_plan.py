@@ -30,13 +30,25 @@ def run(
         module: version that a boot would load.
         more: variables, without the role's prefix.
     """
-    write_program(folder, "dpkg-query", f"echo '{BEFORE}'")
+    # asked for STATUS NAME NAME=VERSION, or for NAME STATUS; it knows libcuda1 alone
+    write_program(
+        folder,
+        "dpkg-query",
+        f"""case "$*" in
+*libcuda1*) case "$*" in *Version*) echo '{BEFORE}';; *) echo 'libcuda1 installed';; esac;;
+*) exit 1;;
+esac""",
+    )
     write_program(folder, "apt-get", "exit 100" if apt == "fail" else f"echo '{apt}'")
     write_program(folder, "modinfo", f"echo {module}")
     if loaded:
-        (folder / "version").write_text(f"{loaded}\n")
+        file = folder / "sys/module/nvidia/version"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{loaded}\n")
     settings = {
-        "__nvidia_driver_loaded_path": f"{folder}/version",
+        "__nvidia_driver_sys_path": f"{folder}/sys",
+        "__nvidia_driver_record": f"{folder}/record",
+        "ansible_facts": {"pkg_mgr": "apt"},
         "ansible_python_interpreter": sys.executable,
         "nvidia_driver_packages": ["libcuda1=550.*"],
         **{f"nvidia_driver_{name}": value for name, value in more.items()},
