@@ -2,7 +2,7 @@
 
 import datetime
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -20,7 +20,6 @@ from gpustack.wire.keys import Keys
 from gpustack.wire.one_line import one_line
 from gpustack.wire.pods import (
     finished,
-    holding,
     is_bound,
     leaving,
     parse_held_limits,
@@ -63,12 +62,13 @@ def listing(question: Question) -> Listing:
         for card in node.cards
         if filters.takes_a_model([card.model])
     }
+    held = {(each.namespace, each.name): each.placement for each in question.cluster.tenants}
     found = [
         pod
         for item in question.snapshot.pods
         if filters.namespace in {"", _namespace(item)}
         and selects(filters.selector, item["metadata"].get("labels") or {})
-        and (pod := _read(question.keys, item)) is not None
+        and (pod := _read(question.keys, item, held.get(_name(item)))) is not None
         and (not filters.states or pod.state in filters.states)
         and _takes(filters, question.cluster, pod, wanted)
     ]
@@ -100,40 +100,43 @@ def listing(question: Question) -> Listing:
     )
 
 
+def _name(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Return a pod's namespace, as a tenant has it, and its name."""
+    return item["metadata"].get("namespace") or "", item["metadata"]["name"]
+
+
 def _namespace(item: Mapping[str, Any]) -> str:
     return str(item["metadata"].get("namespace") or _NAMESPACE)
 
 
-def _read(keys: Keys, item: Mapping[str, Any]) -> _Pod | None:
-    """Return a pod of the API as one that asks for cards; None where it asks for none."""
+def _read(keys: Keys, item: Mapping[str, Any], placement: Placement | None) -> _Pod | None:
+    """Return a pod of the API as one that asks for cards; None where it asks for none.
+
+    `placement` is what it holds.
+    """
+    bound = is_bound(item)
+    if placement is not None:
+        state = TERMINATING if leaving(item) else RUNNING if bound else RESERVED
+        return _Pod(item=item, state=state, hundredths=0, placement=placement)
     if finished(item):
         return None
-    held = holding(keys, item)
-    if held is not None:
-        state = TERMINATING if leaving(item) else RUNNING if held.bound else RESERVED
-        placement = held.decision.placement
-        return _Pod(item=item, state=state, hundredths=0, placement=placement)
-    state = UNDECIDED if is_bound(item) else WAITING
+    state = UNDECIDED if bound else WAITING
+    problems: Sequence[BadRequest] = ()
     try:
-        limits = (parse_held_limits(keys, item) if is_bound(item) else None) or parse_limits(
-            keys, item
-        )
-        request, problems = (limits, ()) if is_bound(item) else parse_readable(keys, item)
+        if bound:
+            request = parse_held_limits(keys, item) or parse_limits(keys, item)
+        else:
+            request, problems = parse_readable(keys, item)
     except BadRequest as error:
         return _Pod(item=item, state=state, hundredths=0, reason=error.message)
-    if limits is None:
+    if request is None:
         return None
     if problems:
         reason = problems[0].message
     else:
-        reason = clusters.undecided(keys, item, limits) or _unscheduled(item)
-    return _Pod(
-        item=item,
-        state=state,
-        hundredths=_at_most(limits.containers),
-        reason=reason,
-        request=request,
-    )
+        reason = clusters.undecided(keys, item, request) or _unscheduled(item)
+    asked = _at_most(request.containers)
+    return _Pod(item=item, state=state, hundredths=asked, reason=reason, request=request)
 
 
 def _unscheduled(item: Mapping[str, Any]) -> str:

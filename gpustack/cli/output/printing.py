@@ -146,4 +146,6 @@ def _cut(text: str, width: int) -> str:
 
 def _printable(text: str) -> str:
     """Return a text without a terminal's control codes: any user may have chosen its names."""
+    if text.isprintable():  # most are: a table of 10 000 pods has a million characters
+        return text
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
