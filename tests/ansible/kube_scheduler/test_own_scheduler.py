@@ -126,7 +126,7 @@ def test_drift_sees_what_somebody_has_changed_by_hand(host: OwnHost) -> None:
 BAD: dict[str, tuple[dict[str, object], str]] = {
     "binary": ({"kube_scheduler_own_binary": "/missing"}, "kube_scheduler_own_binary is /missing"),
     "none": ({"kube_scheduler_own_binary": ""}, "kube_scheduler_own_binary is empty"),
-    "name": ({"kube_scheduler_own_name": "default-scheduler"}, "that the cluster's own scheduler"),
+    "name": ({"kube_scheduler_own_name": "default-scheduler"}, "and not default-scheduler"),
     "form": ({"kube_scheduler_form": "policy"}, "leave it out"),
 }
 

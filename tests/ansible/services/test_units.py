@@ -23,6 +23,7 @@ THRESHOLDS = {
     "gpustack-mount.service": 60,
     # 2 of them because its worker, not its main process, talks to systemd (decision 0005).
     "gpustack-extender.service": 12,
+    "gpustack-scheduler.service": 12,
 }
 
 # CAP_(CHOWN|FSETID) and CAP_CHOWN have a word in common
@@ -63,7 +64,8 @@ def test_roles_start_and_stop_no_unit_of_others() -> None:
     }
     assert len(named) > 4
     assert {each for each in named if not each[1].startswith("gpustack")} == {
-        ("kube_scheduler", "{{ kube_scheduler_unit }}"),
+        ("kube_scheduler", "{{ __kube_scheduler_unit }}"),
+        ("kube_scheduler", "{{ __kube_scheduler_own_unit }}"),
         ("host_snapshot", "{{ item }}"),  # of these
     }
     of_snapshots = layout.load(layout.ROOT / "roles/host_snapshot/vars/main.yml")
