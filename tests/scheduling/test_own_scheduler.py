@@ -5,7 +5,6 @@ Account, rights and configuration are those of the roles; the programs are real.
 
 import collections.abc
 import contextlib
-import pathlib
 import shutil
 from typing import Any
 

@@ -81,10 +81,11 @@ SYSTEMCTL = """\
         print("LoadState=not-found\\nActiveState=inactive\\nMainPID=0\\nExecStart=")
     elif verb == "show":
         state = "active" if alive() else "failed" if pid.exists() else "inactive"
-        words = command()
-        print(f"LoadState=loaded\\nActiveState={{state}}\\nMainPID={{pid.read_text() if alive() else 0}}")
+        words, main = command(), pid.read_text() if alive() else 0
+        print(f"LoadState=loaded\\nActiveState={{state}}\\nMainPID={{main}}")
         print(f"UnitFileState={{'enabled' if enabled.exists() else 'disabled'}}")
-        print(f"ExecStart={{{{ path={{words[0]}} ; argv[]={{' '.join(words)}} ; ignore_errors=no ; }}}}")
+        start = f"path={{words[0]}} ; argv[]={{' '.join(words)}} ; ignore_errors=no ;"
+        print(f"ExecStart={{{{ {{start}} }}}}")
     """
 PGREP = """\
     #!/bin/sh
@@ -102,7 +103,9 @@ IDENTITY = {
     "current-context": "gpustack",
     "clusters": [{"name": "cluster", "cluster": {"server": "https://127.0.0.1:1"}}],
     "users": [{"name": "gpustack-scheduler", "user": {"token": "none"}}],
-    "contexts": [{"name": "gpustack", "context": {"cluster": "cluster", "user": "gpustack-scheduler"}}],
+    "contexts": [
+        {"name": "gpustack", "context": {"cluster": "cluster", "user": "gpustack-scheduler"}}
+    ],
 }  # fmt: skip
 
 
