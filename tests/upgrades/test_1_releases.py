@@ -49,6 +49,7 @@ def test_running_pods_live_through_an_upgrade_and_a_rollback(fleet: Fleet) -> No
         assert unchanged(fleet.playbook("rollback"))
         busy.assert_unharmed()
         assert busy.assert_samples_within_limits() > load.PODS
+    fleet.kubectl.delete("pods", "--all")
 
 
 def test_a_run_after_a_killed_controller_ends_clean(fleet: Fleet) -> None:
