@@ -125,6 +125,7 @@ nightly: native ## Properties with 20 000 random examples each, 10⁶ inputs a f
 	@$(STEP) nightly -- pytest -q -n 2 --dist load -m "(hypothesis or nightly) and not testbed and not gpu" \
 	  --profile nightly tests
 	@$(MAKE) --no-print-directory api-server e2e TESTBED=testbed TESTBED_KUBERNETES=1.34
+	@$(MAKE) --no-print-directory upgrades
 
 .PHONY: soak
 soak: testbed-build ## A million steps of the stateful tests; ten minutes of rollouts under kills
@@ -172,9 +173,13 @@ api-server: policy-scheduler ## Policies, scheduling and faults on a real API se
 e2e: policy-scheduler ## site.yml on a real cluster, pods that allocate and launch
 	@$(STEP) $@ -- pytest -v -p no:randomly --durations 10 -m "$(TESTBED)" tests/e2e
 
+.PHONY: upgrades
+upgrades: testbed-build ## From 0.1.0 to this tree and back under load, another driver, a host that leaves
+	@$(STEP) upgrades -- pytest -v -p no:randomly --durations 10 -m testbed tests/upgrades
+
 .PHONY: system-all
 system-all: TESTBED := testbed
-system-all: system api-server e2e ## Everything that needs hosts, with the examples that make test has no time for
+system-all: system api-server e2e upgrades ## Everything that needs hosts, with the examples that make test has no time for
 
 # The hosts' suites wait for half of their time and leave the others a core.
 .PHONY: side-by-side

@@ -83,6 +83,11 @@ def test_a_plan_says_what_is_here_and_what_would_come(
     assert f'[["libcuda1=535.261.03-1"], [{changes}]]' in said
 
 
+def test_going_back_does_not_follow_extra_vars(tmp_path: pathlib.Path) -> None:
+    status, said = run(tmp_path, "plan", apt="fail", earlier_packages=["libcuda1=535.1"])
+    assert (status, '["libcuda1=535.1"]]' in said) == (0, True), said
+
+
 def test_a_change_that_needs_a_boot_is_refused_unless_allowed(tmp_path: pathlib.Path) -> None:
     versions = {"apt": NEWER, "loaded": "535.261.03", "module": "535.261.03"}
     status, said = run(tmp_path, "plan", **versions)
