@@ -1,7 +1,7 @@
 """A site with a scheduler of our own: its account, and pods that name another scheduler."""
 
 import pathlib
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_its_account_and_its_name_come_and_go(tmp_path: pathlib.Path) -> None:
         assert "rolebindings/gpustack-scheduler" in laid
         assert "clusterrolebindings/gpustack-scheduler:volume-scheduler" in laid
 
-        def refused(**fields: str) -> str:
+        def refused(**fields: Any) -> str:
             return refusal(lambda: admin.post(f"{PODS}?dryRun=All", pod(**fields)))
 
         said = wait_for("the policy to hold", lambda: refused(schedulerName="nobody"), seconds=30)

@@ -165,7 +165,7 @@ def test_the_real_kube_scheduler_tries_it_and_runs_with_it(host: OwnHost) -> Non
     (folder / "client.crt").write_bytes(client.certificate)
     (folder / "client.key").write_bytes(client.key)
     (folder / "ca.crt").write_text("no certificate")
-    said = {
+    said: dict[str, Any] = {
         "kube_scheduler_own_binary": str(kubernetes.CURRENT.bin / "kube-scheduler"),
         "kube_scheduler_tls": True,
         "kube_scheduler_certificates": str(folder),
@@ -175,11 +175,11 @@ def test_the_real_kube_scheduler_tries_it_and_runs_with_it(host: OwnHost) -> Non
         "kube_scheduler_health_url": f"https://127.0.0.1:{port}/healthz",
         "kube_scheduler_health_seconds": 60,
     }
-    refused = host.play(**said)
+    refused = host.play("main", **said)
     assert refused.returncode != 0
     assert "couldn't build extenders" in words(refused), refused.stdout
     assert not host.config.exists()
     (folder / "ca.crt").write_bytes(client.certificate)
-    done = host.play(**said)
+    done = host.play("main", **said)
     assert done.returncode == 0, done.stdout
     assert host.play("verify", **said).returncode == 0
