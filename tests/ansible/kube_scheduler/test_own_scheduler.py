@@ -5,6 +5,7 @@ import pathlib
 import re
 import socket
 import stat
+from typing import Any
 
 import pytest
 
