@@ -28,8 +28,11 @@ class Command:
 
     def __init__(self, api: FakeKubeApi, folder: pathlib.Path, *words: str) -> None:
         path = api.write_kubeconfig(folder / "kubeconfig")
+        # Programs that a shell starts in the background inherit that Ctrl-C is ignored.
+        terminal = ["env", "--default-signal=INT"]
+        command = [sys.executable, "-m", "gpustack.cli.main", *words, "--kubeconfig", str(path)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "gpustack.cli.main", *words, "--kubeconfig", str(path)],
+            [*terminal, *command],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
