@@ -123,8 +123,8 @@ class AllocationRecords:
         self._checkpoint = checkpoint
         self._lock = threading.Lock()  # guards _pods and the file
         self.kubelet_call = threading.Lock()
-        self.version, self.starts = 0, RecentStarts()
         self._pods = _decode_all(checkpoint.read())
+        self.version, self.starts = 0, RecentStarts(self._pods)
         if checkpoint.rebooted:
             logger.info("the host has started anew since the records were kept")
         try:

@@ -14,7 +14,7 @@ import logging
 import os
 import pathlib
 import threading
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Final, TypeVar
 
 from gpustack.adapters import mapped
@@ -78,6 +78,20 @@ class HeldFiles:
             self._names = _WRITABLE if self._looks % _LOOKS else tuple(mapped.FORMS)
             self._looks += 1
             return tuple(self._held)
+
+    def let_go(self, device: int) -> None:
+        """Hold no file of a file system that will be unmounted, nor let systemd keep one.
+
+        Args:
+            device: `st_dev` of its files.
+        """
+        with self._lock:
+            for files in self._held.values():
+                self._release_all(files, lambda found: found.st_dev == device)
+            self._release_all(self._received, lambda found: found.st_dev == device)
+            gone = {folder for folder, files in self._held.items() if not files}
+            self._held = {each: files for each, files in self._held.items() if each not in gone}
+            self._failed = {each for each in self._failed if each[0] not in gone}
 
     @property
     def count(self) -> int:
@@ -172,8 +186,13 @@ class HeldFiles:
                 self._failed = {each for each in self._failed if each[0] != folder}
 
     def _release_removed(self, files: MutableMapping[_Key, int]) -> None:
+        self._release_all(files, lambda found: not found.st_nlink)
+
+    def _release_all(
+        self, files: MutableMapping[_Key, int], is_due: Callable[[os.stat_result], bool]
+    ) -> None:
         for key, descriptor in tuple(files.items()):
-            if not os.fstat(descriptor).st_nlink:
+            if is_due(os.fstat(descriptor)):
                 self._release(files.pop(key))
 
     def _release(self, descriptor: int) -> None:

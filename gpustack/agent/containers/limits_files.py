@@ -114,7 +114,8 @@ class LimitsFiles:
                     missing.add("activity")
                 if _is_missing(mapped.read_ledger, folder / "ledger", idle, layout):
                     missing.add("ledger")
-                if missing and (missing == _ALL_FILES or idle()) and self._mounts.renew(folder):
+                renews = bool(missing) and (missing == _ALL_FILES or idle())
+                if renews and self._mounts.renew(folder, self.held.let_go):
                     missing.update(_ALL_FILES)
                 if "limits" in missing:
                     mapped.create_limits(folder / "limits", limits, layout=layout)
@@ -170,7 +171,7 @@ class LimitsFiles:
         """
         folder = self._root / pod_uid
         try:
-            self._mounts.remove(folder)
+            self._mounts.remove(folder, self.held.let_go)
             shutil.rmtree(folder)
         except FileNotFoundError:
             return

@@ -8,6 +8,7 @@ meanwhile has it gone from the API server before its container runs. The kubelet
 
 import threading
 import time
+from collections.abc import Iterable
 from typing import Final
 
 # Less than an Allocate waits for the cards of pods that have ended (decisions.py).
@@ -18,11 +19,16 @@ _SLOW_SECONDS: Final = 250.0
 
 
 class RecentStarts:
-    """Remembers them by UID; safe to share between threads."""
+    """Remembers them by UID; safe to share between threads.
 
-    def __init__(self) -> None:
+    Args:
+        earlier: UIDs of pods of which an earlier agent may have let a container start.
+    """
+
+    def __init__(self, earlier: Iterable[str] = ()) -> None:
         self._lock = threading.Lock()
-        self._noted: dict[str, float] = {}  # by UID, when; replaced, not changed
+        # By UID, when; replaced, not changed. What runs already is in the runtime's list.
+        self._noted = dict.fromkeys(earlier, time.monotonic() - _SECONDS)
 
     def note(self, uid: str) -> None:
         """Take note that a container of a pod is let start now."""

@@ -128,8 +128,12 @@ class DriverVolumes:
             return
         with self._lock:
             # One that a container has got meanwhile is that of the driver that runs now.
-            for name in sorted(found - used - {self._version()}):
-                _remove(self.root / name)
+            unused = [self.root / name for name in sorted(found - used - {self._version()})]
+            away = [_put_away(each) for each in unused]
+        # A tenant may read a file of it for long, which keeps its removal waiting (vfs_unlink in
+        # fs/namei.c takes the inode's lock): no Allocate waits for that.
+        for each in filter(None, away):
+            _remove(each)
 
     def _build(self, volume: pathlib.Path) -> None:
         try:
@@ -216,13 +220,19 @@ def _stamp(volume: pathlib.Path) -> _Stamp | None:
         return None
 
 
-def _remove(volume: pathlib.Path) -> None:
-    """Remove a volume; under a name that no volume has first, so that none is left by half."""
+def _put_away(volume: pathlib.Path) -> pathlib.Path | None:
+    """Give a volume a name that no volume has, so that none is left by half; None: not possible."""
     away = volume.with_name(f".{volume.name.lstrip('.')}.removed")
     try:
-        if volume != away:
-            volume.rename(away)
-        shutil.rmtree(away)
+        return volume if volume == away else volume.rename(away)
+    except OSError as error:
+        logger.warning("an unused driver volume is left: %s", error)
+        return None
+
+
+def _remove(volume: pathlib.Path) -> None:
+    try:
+        shutil.rmtree(volume)
     except OSError as error:
         logger.warning("an unused driver volume is left: %s", error)
     else:

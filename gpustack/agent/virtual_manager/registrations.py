@@ -1,7 +1,9 @@
 """The original's RegisterVDevice: a container's limits and processes, for the library in it."""
 
+import concurrent.futures
 import logging
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from gpustack.adapters.cri import RuntimeContainer
@@ -20,6 +22,8 @@ from gpustack.wire.quoting import quoted
 
 logger = logging.getLogger(__name__)
 
+# For the registrations before, and again for the disk: a connection ends after 10 s (RelayBounds).
+_TURN_SECONDS: Final = 4.0
 _LONGEST_SOFT_LIMIT: Final = 19  # characters: a sign and 18 digits
 
 
@@ -40,7 +44,9 @@ class Registrations:
         self._inventory = inventory
         self._callers = callers
         self._folders = folders
-        self._lock = threading.Lock()  # a later list of processes is written later
+        self._lock = threading.Lock()  # guards _turns
+        # By UID: a later list of processes is written later. No pod comes to those of the original.
+        self._turns: dict[str, threading.Lock] = {}
 
     def register(self, registration: Registration) -> None:
         """Write vcuda.config and pids.config of the caller's container.
@@ -63,17 +69,48 @@ class Registrations:
         if pod is None or finished(pod):
             raise RegistrationRefused(f"pod {pod_uid} has ended, or is not known yet")
         config = self._config(pod, container).encode()
-        with self._lock:
-            pids = self._callers.processes_beside(pid)
-            if pid not in pids:
-                raise RegistrationRefused(f"process {pid}: the cgroup of its container lacks it")
-            try:
-                self._folders.write(pod_uid, folder, config, encode_pids(pids))
-            except PodFolderError as error:
-                raise RegistrationRefused(str(error)) from error
+        count = self._in_turn(pod_uid, lambda: self._write(pid, pod_uid, folder, config))
         logger.info(
-            "registered pod_uid=%s container=%s processes=%d", pod_uid, container.name, len(pids)
+            "registered pod_uid=%s container=%s processes=%d", pod_uid, container.name, count
         )
+
+    def _in_turn(self, pod_uid: str, write: Callable[[], int]) -> int:
+        """Write a pod's files after its earlier registrations, in a thread that may stay behind.
+
+        The kernel keeps a file's replacement waiting while a read of the old one is under way
+        (O_DIRECT), and a tenant chooses how long its read takes.
+        """
+        with self._lock:
+            turn = self._turns.setdefault(pod_uid, threading.Lock())
+        busy = f"files of pod {pod_uid} can't be replaced while one of its processes reads them"
+        if not turn.acquire(timeout=_TURN_SECONDS):
+            raise RegistrationRefused(busy)
+        written: concurrent.futures.Future[int] = concurrent.futures.Future()
+
+        def run() -> None:
+            try:
+                written.set_result(write())
+            except Exception as error:
+                written.set_exception(error)  # the caller raises it
+            finally:
+                turn.release()
+
+        threading.Thread(target=run, name="registration", daemon=True).start()
+        try:
+            return written.result(_TURN_SECONDS)
+        except TimeoutError as error:
+            raise RegistrationRefused(busy) from error
+
+    def _write(self, pid: int, pod_uid: str, folder: str, config: bytes) -> int:
+        """Write the files of a caller's container; return how many processes it has."""
+        pids = self._callers.processes_beside(pid)
+        if pid not in pids:
+            raise RegistrationRefused(f"process {pid}: the cgroup of its container lacks it")
+        try:
+            self._folders.write(pod_uid, folder, config, encode_pids(pids))
+        except PodFolderError as error:
+            raise RegistrationRefused(str(error)) from error
+        return len(pids)
 
     def _config(self, pod: Pod, container: RuntimeContainer) -> VcudaConfig:
         try:

@@ -104,6 +104,31 @@ def test_a_container_that_is_long_in_the_making_keeps_its_card(
     assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
 
 
+@pytest.mark.usefixtures("short_wait")
+def test_a_container_in_the_making_keeps_its_card_over_a_restart(host: Host) -> None:
+    """The agent was restarted since PreStartContainer, for an upgrade for instance."""
+    host.start_agent()
+    pod = host.share("gone", 1)
+    uid = pod["metadata"]["uid"]
+    host.kubelet.admit(pod)
+    host.cri.make_sandbox(uid)
+    host.kubelet.start_container(pod, "c0", CORE)
+    host.stop_agent()
+    host.api.delete("pods", "gone")
+    host.kubelet.remove(pod)
+    host.start_agent()
+    host.agent.recovery.free_ended()
+    refused = host.whole_card("refused", 1)
+    with pytest.raises(AdmissionError, match="NoWholeCard"):
+        host.kubelet.admit(refused)
+    host.end(refused, "Failed")
+    running = host.cri.run(uid, "c0")
+    assert host.agent.records.get(uid) is not None
+    host.cri.exit(running)
+    host.cri.stop_sandbox(uid)
+    assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
+
+
 def test_a_start_while_the_api_server_is_asked_keeps_its_card(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

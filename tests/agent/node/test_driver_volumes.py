@@ -4,6 +4,7 @@ import errno
 import os
 import pathlib
 import shutil
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from gpustack.agent.node import driver_volumes
 from gpustack.agent.node.driver_files import DriverFilesError, Library
 from gpustack.agent.node.driver_volumes import DriverFiles, DriverVolumes, running_version
+from tests.agent import inode_lock
 from tests.agent.host import Host, container, decision, make_pod
 from tests.agent.host_files import DRIVER
 
@@ -228,3 +230,24 @@ def test_an_agent_gives_the_new_drivers_volume_without_a_restart(host: Host) -> 
     assert (pathlib.Path(old).name, pathlib.Path(new).name) == (DRIVER, NEW)
     host.agent.host_files.volumes.collect()
     assert pathlib.Path(old).exists(), "the kubelet mounts it where the container starts again"
+
+
+def test_a_tenants_long_read_of_an_old_volume_keeps_no_container_waiting(driver: _Driver) -> None:
+    """The kernel keeps a removal waiting while a read (O_DIRECT) of the file is under way."""
+    old = driver.volumes.current()
+    driver.install(NEW)
+    driver.running = NEW
+    new = driver.volumes.current()
+    collecting = threading.Thread(target=driver.volumes.collect)
+    asking = threading.Thread(target=driver.volumes.current)
+    with inode_lock.held(old / "lib64" / f"libcuda.so.{OLD}", alone=False):
+        collecting.start()
+        while old.exists():
+            assert collecting.is_alive()
+        asking.start()
+        asking.join(5)
+        is_answered = not asking.is_alive()
+    asking.join()
+    collecting.join()
+    assert is_answered
+    assert {each.name for each in new.parent.iterdir()} == {NEW}
