@@ -121,10 +121,11 @@ clock: native ## The tests whose verdict rests on a clock: they run alone
 	@$(STEP) clock -- pytest -q -m clock --reruns 4 tests
 
 .PHONY: nightly
-nightly: native ## Properties with 20 000 random examples each, 10⁶ inputs a fuzzer, more of what is long, and e2e on Kubernetes 1.34
+nightly: native ## Properties with 20 000 random examples each, 10⁶ inputs a fuzzer, more of what is long, and a cluster of Kubernetes 1.34
 	@$(STEP) nightly -- pytest -q -n 2 --dist load -m "(hypothesis or nightly) and not testbed and not gpu" \
 	  --profile nightly tests
-	@$(MAKE) --no-print-directory e2e TESTBED=testbed TESTBED_KUBERNETES=1.34
+	@$(MAKE) --no-print-directory api-server e2e TESTBED=testbed TESTBED_KUBERNETES=1.34
+	@$(MAKE) --no-print-directory upgrades
 
 .PHONY: soak
 soak: testbed-build ## A million steps of the stateful tests; ten minutes of rollouts under kills
@@ -158,28 +159,42 @@ system: testbed-build ## Molecule scenarios on systemd hosts
 	@$(STEP) system -- molecule test --all
 
 TESTBED := testbed and not nightly
-.PHONY: e2e
-e2e: testbed-build ## site.yml on a real cluster, pods that allocate and launch
-	@$(STEP) e2e-build -- $(PYTHON) -m tests.testbed build --policy-scheduler
-	@for suite in admission scheduling faults e2e; do \
+.PHONY: policy-scheduler
+policy-scheduler: testbed-build
+	@$(STEP) policy-scheduler -- $(PYTHON) -m tests.testbed build --policy-scheduler
+
+.PHONY: api-server
+api-server: policy-scheduler ## Policies, scheduling and faults on a real API server and scheduler, without hosts
+	@for suite in admission scheduling faults; do \
 	  $(STEP) $$suite -- pytest -v -p no:randomly --durations 10 -m "$(TESTBED)" tests/$$suite; \
 	done
 
+.PHONY: e2e
+e2e: policy-scheduler ## site.yml on a real cluster, pods that allocate and launch
+	@$(STEP) $@ -- pytest -v -p no:randomly --durations 10 -m "$(TESTBED)" tests/e2e
+
+.PHONY: upgrades
+upgrades: testbed-build ## From 0.1.0 to this tree and back under load, another driver, a host that leaves
+	@$(STEP) upgrades -- pytest -v -p no:randomly --durations 10 -m testbed tests/upgrades
+
 .PHONY: system-all
 system-all: TESTBED := testbed
-system-all: system e2e ## Everything that needs hosts, with the examples that make test has no time for
+system-all: system api-server e2e upgrades ## Everything that needs hosts, with the examples that make test has no time for
 
-.PHONY: hosts
-hosts:
-	@$(MAKE) --no-print-directory --jobs=1 system e2e
+# The hosts' suites wait for half of their time and leave the others a core.
+.PHONY: side-by-side
+ifdef SIDE_BY_SIDE
+api-server: long
+e2e: system
+endif
+side-by-side: api-server e2e
 
-# The linters take one core of two, and the unit tests wait for half of their time. The hosts'
-# suites do so, too, and leave the long tests a core.
+# The linters take one core of two, and the unit tests wait for half of their time.
 .PHONY: test
 test: ## Everything, with its own set-up
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line unit lint docs
 	@$(MAKE) --no-print-directory --jobs=1 clock testbed-build
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line long hosts
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line SIDE_BY_SIDE=yes side-by-side
 
 .PHONY: bench
 bench: native testbed-build ## Figures into docs/benchmarks.md

@@ -6,7 +6,7 @@ nominated pods go first, and the namespace's quota.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -255,15 +255,34 @@ class NodeEvaluator:
             return REFUSED[reason]
         alike = base.pool, hardware(node), node.uses, "" if _shape(pod).uuids == ANY else base.name
         if alike not in mended:
-            asked = self._ask(pod, base.name, self.within_quota(pod), time)
-            mended[alike] = asked or REFUSED[reason]
+            placer = self.within_quota(pod, goes_on=time.goes_on)
+            asked = self._ask(pod, base.name, placer, time) or REFUSED[reason]
+            # A search that was ended refuses nothing: a later question may have more time.
+            ended = asked.reason is not None and time.was_ended
+            mended[alike] = _NOT_SEARCHED if ended else asked
         return mended[alike]
 
-    def within_quota(self, pod: PodState, usage: Usage | None = None) -> Placer:
+    def violation(self, pod: PodState, name: str) -> Violation | None:
+        """Return what a node's answer breaks of the quota; costs a search where it isn't known."""
+        known = self._remembered(_shape(pod), (name,), self._view.rooms, SearchTime())
+        (answer,) = known.answers
+        base = self._view.base(name)
+        if base is None or answer.like is None:
+            return None
+        used = self._view.usage_of(pod.namespace)
+        placement = moved(base, _shape(pod), answer.like)
+        return check(self._view.quota, used, pod.namespace, base, placement, without=(pod.uid,))
+
+    def within_quota(
+        self,
+        pod: PodState,
+        usage: Usage | None = None,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> Placer:
         """Return a placer that keeps to the namespace's quota; ``usage`` is what it holds."""
         used = self._view.usage_of(pod.namespace) if usage is None else usage
-        quota = self._view.quota
-        return within(quota, used, pod.namespace, self.policy, without=(pod.uid,))
+        limits = self._view.quota, used, pod.namespace, self.policy
+        return within(*limits, without=(pod.uid,), goes_on=goes_on)
 
 
 def _cache(policy: Policy) -> EquivalenceCache:

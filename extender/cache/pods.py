@@ -34,7 +34,7 @@ class PodState:
         node: where it is bound, empty while it isn't.
         finished: it has ended; its cards are free.
         deletion: it is being deleted; a bound one still runs.
-        slow: its deletion leaves it so long that nobody should wait for its cards.
+        slow: its deletion leaves it, or would, so long that nobody should wait for its cards.
         gated: it has scheduling gates, so it may not be placed.
         priority: the scheduler's; pods of higher priority go first.
         nominated: the node on which preemption makes room for it, empty where there is none.
@@ -130,7 +130,7 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         node=spec.get("nodeName") or "",
         finished=pods.finished(pod),
         deletion=bool(metadata.get("deletionTimestamp")),
-        slow=(metadata.get("deletionGracePeriodSeconds") or 0) > _LONGEST_GRACE,
+        slow=_grace_seconds(metadata, spec) > _LONGEST_GRACE,
         gated=bool(spec.get("schedulingGates")),
         priority=spec.get("priority") or 0,
         nominated=status.get("nominatedNodeName") or "",
@@ -145,6 +145,13 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         unschedulable_ns=since_ns,
         demands_text=demands_text(spec) if ours else b"",
     )
+
+
+def _grace_seconds(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> int:
+    """Return how long a pod has to end: the scheduler deletes with the grace of the pod's spec."""
+    if metadata.get("deletionTimestamp"):
+        return metadata.get("deletionGracePeriodSeconds") or 0
+    return spec.get("terminationGracePeriodSeconds") or 0
 
 
 def told(pod: PodState, before: PodState | None, clock: float) -> PodState:

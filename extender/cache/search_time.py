@@ -59,14 +59,15 @@ class SearchTime:
     """Runs while it is entered: what memory answers, and waits for the API server, take none.
 
     Attributes:
-        ran_out: a node wasn't searched for lack of time.
+        ran_out: a node wasn't searched for lack of time, or not to the end.
+        was_ended: that is so of the last search.
     """
 
     def __init__(
         self, seconds: float = float("inf"), clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Start with so many seconds of the ``clock``."""
-        self.ran_out = False
+        self.ran_out = self.was_ended = False
         self._left = seconds
         self._clock = clock
         self._entered = 0.0
@@ -79,6 +80,7 @@ class SearchTime:
 
     def __enter__(self) -> None:
         self._entered = self._clock()
+        self.was_ended = False
 
     def __exit__(
         self,
@@ -89,6 +91,12 @@ class SearchTime:
         used = self._clock() - self._entered
         self._left -= used
         self._tell(used)
+
+    def goes_on(self) -> bool:
+        """Say whether the search that has begun may go on, and remember that it was ended."""
+        self.was_ended = self._clock() - self._entered >= self._left
+        self.ran_out |= self.was_ended
+        return not self.was_ended
 
     def is_over(self) -> bool:
         """Say whether no node may be searched any more, and remember that one wasn't."""

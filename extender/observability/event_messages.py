@@ -73,7 +73,7 @@ class EventMessages:
         counts = ", ".join(f"{reasons[reason]} {reason}" for reason in ordered)
         head = f"no node of {sum(reasons.values())} fits: {counts}"
         first = ordered[0] if ordered else None
-        of_quota = self._numbers(pod, example, first) if first in _OF_QUOTA else ""
+        of_quota = self._of_quota(pod, example, first) if first in _OF_QUOTA else ""
         return functools.partial(self._words, pod, head, example, of_quota)
 
     def _words(self, pod: PodState, head: str, example: str, of_quota: str) -> str:
@@ -99,10 +99,15 @@ class EventMessages:
         self._known.put(kind, (after, found), 1)
         return found
 
-    def _numbers(self, pod: PodState, node: str, reason: Reason | None = None) -> str:
-        """Return what a node says to the pod now, as far as it is for that reason."""
+    def _of_quota(self, pod: PodState, node: str, reason: Reason | None) -> str:
+        """Return what the quota says of the node's own answer: the scheduler waits for it."""
+        broken = self._evaluator.violation(pod, node) if node else None
+        return f"{node}: {broken.detail}" if broken and broken.reason is reason else ""
+
+    def _numbers(self, pod: PodState, node: str) -> str:
+        """Return what a node says to the pod now."""
         refusal = self._evaluator.refusal(pod, node) if node else None
-        if refusal is None or reason not in (None, refusal.reason):
+        if refusal is None:
             return ""
         return f"{node}: {refusal.detail or refusal.message}"
 

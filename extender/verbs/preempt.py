@@ -6,7 +6,8 @@ cards that are needed (`model.preemption`). Proposed pods that hold no card stay
 we don't know. A node on which no set helps is left out, as is one without any victim, which the
 scheduler would take for an error. So is a node where room comes by itself, because pods end there
 that aren't less important: those can't be named, and no other pod needs to end. A pod that
-has more than ten minutes to end may run on for ever: nobody waits for it where others help.
+has more than ten minutes to end may run on for ever: nobody waits for it where others help, on its
+node or on another.
 
 A namespace's questions have a part of the time together (`preempt_turns`); after one that ended
 early, the next one begins at the node that it had no time for.
@@ -14,7 +15,7 @@ early, the next one begins at the node that it had no time for.
 
 import logging
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -41,7 +42,7 @@ from gpustack.model.search.preemption import (
     victims,
 )
 from gpustack.wire.extender_v1 import NodeVictims, PreemptionArgs, encode_preemption_result
-from gpustack.wire.kube.pod_disruption_budget import Budget, violating
+from gpustack.wire.kube.pod_disruption_budget import Budgets, by_namespace, violating
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ _LOWEST: Final = -(1 << 31)
 class _Limits:
     """What protects pods, and how long a node's are compared: so many sets, until a moment."""
 
-    budgets: Collection[Budget]
+    budgets: Budgets
     tries: int
     deadline: Deadline
     until: float
@@ -109,7 +110,7 @@ class Preempt:
         tries = max(_FEWEST_TRIES, min(MOST_TRIES, _TRIES // max(1, len(proposed))))
         began = deadline.clock()
         seconds = math.inf if self.turns is None else self.turns.seconds(pod.namespace)
-        limits = _Limits(self.budgets.now, tries, deadline, began + seconds)
+        limits = _Limits(by_namespace(self.budgets.now), tries, deadline, began + seconds)
         answer: dict[str, NodeVictims] = {}
         ended_early = not seconds
         order = sorted(proposed, key=lambda name: (name < self._first, name)) if seconds else []
@@ -128,7 +129,13 @@ class Preempt:
             self.turns.used(pod.namespace, deadline.clock() - began)
             if ended_early and not answer:
                 self.turns.again(pod)
-        return answer, ended_early
+        soon = {name: each for name, each in answer.items() if not self._is_slow(each)}
+        return soon or answer, ended_early
+
+    def _is_slow(self, named: NodeVictims) -> bool:
+        """Say whether one of these pods may run on for ever."""
+        found = map(self.cache.pod, named.uids)
+        return any(pod is not None and pod.slow for pod in found)
 
     def _of_node(
         self,

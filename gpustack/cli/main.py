@@ -7,6 +7,7 @@ line each.
 
 import argparse
 import os
+import pathlib
 import signal
 import sys
 from collections.abc import Sequence
@@ -16,11 +17,13 @@ import argcomplete
 
 import gpustack
 from gpustack.cli import card, completion, explain, graph, replay, snapshot, topo, usage, what_if
+from gpustack.cli.get import get
 from gpustack.cli.output import printing
 from gpustack.command_line import Parser
 from gpustack.model.errors import GpustackError
 
-COMMANDS: Final = (topo, card, graph, usage, explain, what_if, replay, snapshot, completion)
+COMMANDS: Final = (topo, card, graph, get, usage, explain, what_if, replay, snapshot, completion)
+_PLUGIN: Final = "kubectl-gpustack"  # as kubectl runs it for `kubectl gpustack`
 _INTERRUPTED: Final = 128 + signal.SIGINT  # a shell's status for a program that a signal ended
 _HELP: Final = """\
 Shows the use of every GPU, why a pod waits, and the effect of more pods or nodes. Reads a cluster
@@ -33,7 +36,7 @@ exit status: 0 yes, 1 no (the answer says why), 2 wrong use or unreadable input
 def parser() -> argparse.ArgumentParser:
     """Return the command line's parser."""
     top = Parser(
-        prog="gpustack",
+        prog="kubectl gpustack" if pathlib.Path(sys.argv[0]).name == _PLUGIN else "gpustack",
         description=_HELP,
         epilog=_STATUS,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -1,8 +1,11 @@
 """Options that several commands share, and what they mean."""
 
 import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from gpustack.adapters.kube.kubeconfig import Context
 from gpustack.cli import source
 from gpustack.wire.files import snapshots
 from gpustack.wire.files.source import title
@@ -10,7 +13,7 @@ from gpustack.wire.keys import DEFAULT_DOMAIN
 from gpustack.wire.nodes import NodeLabels
 
 
-def add_reading(parser: argparse.ArgumentParser) -> None:
+def add_reading(parser: argparse.ArgumentParser, forms: Sequence[str] = ("table", "json")) -> None:
     """Add where to read from and how to print the answer."""
     source.add_options(parser)
     parser.add_argument(
@@ -35,7 +38,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
             default=default,
             help=f"of nodes, that names their {what}; default: %(default)s",
         )
-    add_output(parser)
+    add_output(parser, forms)
 
 
 def add_quota(parser: argparse.ArgumentParser) -> None:
@@ -61,12 +64,12 @@ def _quota(text: str) -> tuple[str, str]:
     return namespace, name
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
+def add_output(parser: argparse.ArgumentParser, forms: Sequence[str] = ("table", "json")) -> None:
     """Add the form of the answer."""
     parser.add_argument(
         "-o",
         "--output",
-        choices=("table", "json"),
+        choices=forms,
         default="table",
         help="for people or for programs; default: %(default)s",
     )
@@ -79,20 +82,35 @@ def check_one_pipe(parser: argparse.ArgumentParser, **files: str | None) -> None
         parser.error(f"only one of {' and '.join(names)} can be the standard input")
 
 
+def names(chosen: argparse.Namespace) -> snapshots.Names:
+    """Return the names that the options of ``add_reading`` give to quota and labels."""
+    labels = NodeLabels(model=chosen.model_label, pool=chosen.pool_label)
+    return snapshots.Names(quota=chosen.quota, labels=labels)
+
+
 def read(chosen: argparse.Namespace) -> snapshots.Snapshot:
     """Return the snapshot that the options of ``add_reading`` name.
 
     Raises:
         GpustackError: the cluster or the file can't be read.
     """
-    labels = NodeLabels(model=chosen.model_label, pool=chosen.pool_label)
-    names = snapshots.Names(quota=chosen.quota, labels=labels)
     if chosen.snapshot is not None:
         for name, value in (("kubeconfig", chosen.kubeconfig), ("context", chosen.context)):
             if value is not None:
                 chosen.parser.error(f"argument --{name}: not allowed with argument --snapshot")
-        return snapshots.parse(title(chosen.snapshot), snapshots.read_file(chosen.snapshot), names)
+        found = snapshots.read_file(chosen.snapshot)
+        return snapshots.parse(title(chosen.snapshot), found, names(chosen))
     context = source.find(chosen)
-    value = source.read_cluster(context, names)
-    found = snapshots.parse(f"{context.origin} (context {context.name})", value, names)
+    return parse(chosen, context, source.read_cluster(context, names(chosen)))
+
+
+def parse(
+    chosen: argparse.Namespace, context: Context, value: Mapping[str, Any]
+) -> snapshots.Snapshot:
+    """Return a cluster's List as a snapshot.
+
+    Raises:
+        SourceError: an item isn't shaped like an object of the API; names the place.
+    """
+    found = snapshots.parse(f"{context.origin} (context {context.name})", value, names(chosen))
     return replace(found, namespace=context.namespace or found.namespace)

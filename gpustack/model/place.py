@@ -10,7 +10,7 @@ taken back and the next best one tried, so a refusal means that no choice fits.
   than the pod has: first the ones that `inherited_minors` names.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 
 from gpustack.model.node import Node
@@ -45,12 +45,13 @@ def within(
     policy: Policy,
     *,
     without: Collection[str] = (),
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> Placer:
     """Return a placer that keeps to the quota.
 
-    On a node with several models, where the first answer breaks it, `others` are tried. Of several
-    containers each may have to go to another model; those placements are searched one by one, until
-    the search's effort is spent.
+    On a node with several models, where the first answer breaks it, `others` are tried, as long as
+    it `goes_on`. Of several containers each may have to go to another model; those placements are
+    searched one by one, until the search's effort is spent.
     """
 
     def answer(node: Node, request: PodRequest) -> Placement | Refusal:
@@ -63,10 +64,10 @@ def within(
             return refusal
         left = left_of(quota, usage, namespace, node, without)
         if within_reach(node, request, left):
-            for other in others(node, request, partial(place, policy=policy), left):
+            for other in others(node, request, partial(place, policy=policy), left, goes_on):
                 if problem(node, other) is None:
                     return other
-            if len(request.containers) > 1:
+            if len(request.containers) > 1 and goes_on():
                 mixed = place(node, request, policy, accepts=lambda it: problem(node, it) is None)
                 return mixed if isinstance(mixed, Placement) else refusal
         return refusal

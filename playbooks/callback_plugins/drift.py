@@ -89,7 +89,8 @@ class CallbackModule(CallbackBase):
         parts = result._result.get("results") or [result._result]
         differing = [_what(part, task.args) for part in parts if part.get("changed") or fault]
         for what in dict.fromkeys(differing):
-            told = ": ".join(each for each in (task.name or task.action, what, fault) if each)
+            words = (result.task_name or task.action, what, fault)
+            told = ": ".join(word for word in words if word)
             role = task._role.get_name() if task._role else ""
             line = " ".join(told.split())[:_MOST]
             self._found.append({"host": result._host.get_name(), "role": role, "differs": line})

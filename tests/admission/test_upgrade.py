@@ -22,9 +22,10 @@ _POLICY: Final = (
 _SECRETS: Final = "/api/v1/namespaces/kube-system/secrets"
 
 
-def play(folder: pathlib.Path, kubeconfig: pathlib.Path, part: str) -> str:
+def play(folder: pathlib.Path, kubeconfig: pathlib.Path, part: str, **more: object) -> str:
     """Run a part of the role cluster_objects; return how many objects it changed."""
     variables = {
+        **more,
         "ansible_python_interpreter": sys.executable,
         "ansible_become": False,
         "cluster_objects_kubeconfig": str(kubeconfig),

@@ -176,9 +176,10 @@ class Host:
 
     def write_configuration(self, file: pathlib.Path) -> None:
         """Write agent.yml: this host's, and the values of `configuration`, a key a line."""
-        more = "".join(
-            f"\n            {key}: {json.dumps(value)}" for key, value in self.configuration.items()
-        )
+        lines = [f"{key}: {json.dumps(value)}" for key, value in self.configuration.items()]
+        if "health" not in self.configuration:
+            lines.append("health: {poll_seconds: 0.1, probe_seconds: 0}")
+        more = "".join(f"\n            {line}" for line in lines)
         file.write_text(f"""
             node_name: {NODE}
             kubeconfig: {self.api.write_kubeconfig(self.root / "kubeconfig")}
@@ -189,7 +190,6 @@ class Host:
             mount_socket: ""
             http: {{port: 0}}
             hook: {{version: {self.hook.name}}}
-            health: {{poll_seconds: 0.1, probe_seconds: 0}}
             place_undecided: {json.dumps(self.place_undecided)}
             virtual_manager: {{path: {self.virtual_manager}}}{more}
         """)

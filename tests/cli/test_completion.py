@@ -55,6 +55,8 @@ def test_every_command_is_offered(
         ("gpustack explain --snap", ["--snapshot"]),
         ("gpustack explain -o ", ["table", "json"]),
         ("gpustack what-if --policy ", ["exact", "original", "spread", "fgd"]),
+        ("gpustack get no", ["nodes"]),
+        ("gpustack get pods --state Wai", ["Waiting"]),
         ("gpustack usage --cont", ["--context"]),
         ("gpustack --ver", ["--version"]),
     ],

@@ -75,7 +75,7 @@ VALUES = {
     "policies": "exact",
     "memory_mib": "1",
 }
-COUNTED = {("what-if", "--drain")}  # all of them count
+COUNTED = {("what-if", "--drain"), ("get", "--state")}  # all of them count
 
 
 def options_with_a_value() -> list[tuple[str, str, str]]:

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import subprocess
+from typing import IO
 
 from tests import step
 from tests.testbed import paths
@@ -64,14 +65,31 @@ def parse_recap(output: str) -> dict[str, Recap]:
     }
 
 
-def run_playbook(testbed: str, playbook: str, *extra: str) -> dict[str, Recap]:
-    """Run a playbook of the repository on a testbed; return the recap by host.
+def log_of(testbed: str, playbook: str) -> pathlib.Path:
+    """Return where the last run of a playbook, by its name, has written."""
+    return step.log_directory() / f"{testbed}-{playbook}.log"
+
+
+def start_playbook(
+    testbed: str,
+    playbook: str,
+    *extra: str,
+    output: int | IO[str],
+    root: pathlib.Path = ROOT,
+    group: int | None = None,
+) -> subprocess.Popen[str]:
+    """Start a playbook of the repository on a testbed.
 
     The inventory is the demo's, told which testbed it speaks of. The environment is made from
     nothing, because nsenter hands the controller's on to the host.
 
-    Raises:
-        PlaybookError: a host failed.
+    Args:
+        testbed: its name.
+        playbook: its path in the repository.
+        extra: more arguments.
+        output: where stdout and stderr go, as ``subprocess.Popen`` takes it.
+        root: another checkout, with a bundle of its own.
+        group: 0 makes a process group, which can be killed as a whole.
     """
     environment = {
         "PATH": os.environ["PATH"],
@@ -80,20 +98,31 @@ def run_playbook(testbed: str, playbook: str, *extra: str) -> dict[str, Recap]:
         "GPUSTACK_TESTBED_STATE": str(paths.state_root()),
         "GPUSTACK_TESTBED_NAME": testbed,
     }
-    name = pathlib.Path(playbook).stem
-    log = step.log_directory() / f"{testbed}-{name}.log"
+    return subprocess.Popen(
+        ["ansible-playbook", "-i", INVENTORY, *extra, playbook],
+        cwd=root,
+        env=environment,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        text=True,
+        process_group=group,
+    )
+
+
+def run_playbook(
+    testbed: str, playbook: str, *extra: str, root: pathlib.Path = ROOT
+) -> dict[str, Recap]:
+    """Run a playbook as ``start_playbook`` does; return the recap by host.
+
+    Raises:
+        PlaybookError: a host failed.
+    """
+    log = log_of(testbed, pathlib.Path(playbook).stem)
     with log.open("w") as sink:
-        done = subprocess.run(
-            ["ansible-playbook", "-i", INVENTORY, playbook, *extra],
-            cwd=ROOT,
-            env=environment,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        status = start_playbook(testbed, playbook, *extra, output=sink, root=root).wait()
     output = log.read_text()
-    if done.returncode:
+    if status:
         tail = "\n".join(output.splitlines()[-60:])
-        text = f"{playbook} exited with {done.returncode}; log: {log}\n{tail}"
-        raise PlaybookError(text, done.returncode)
+        text = f"{playbook} exited with {status}; log: {log}\n{tail}"
+        raise PlaybookError(text, status)
     return parse_recap(output)

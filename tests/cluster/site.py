@@ -20,6 +20,8 @@ PRODUCT_PATHS = (
     "/etc/systemd/system/gpustack-extender.service",
     "/etc/systemd/system/gpustack-device.service",
     "/etc/systemd/system/gpustack-mount.service",
+    "/opt/gpustack-scheduler",
+    "/etc/systemd/system/gpustack-scheduler.service",
 )
 
 

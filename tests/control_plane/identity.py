@@ -1,6 +1,7 @@
 """The extender's own identity: the rights and policies of the role hold for it, and no others."""
 
 import pathlib
+from collections.abc import Iterable
 from typing import Any, Final
 
 import jinja2
@@ -27,14 +28,27 @@ def extender_kubeconfig(plane: ControlPlane) -> pathlib.Path:
 
     No controller fills the role's Secret here, so the API server is asked for the token.
     """
+    return _kubeconfig(plane, rbac_objects(), "__cluster_objects_name")
+
+
+def scheduler_kubeconfig(plane: ControlPlane) -> pathlib.Path:
+    """Do the same for the account of a scheduler of our own."""
+    objects = rbac_objects("scheduler_rbac")
+    return _kubeconfig(plane, objects, "__cluster_objects_scheduler_name")
+
+
+def _kubeconfig(
+    plane: ControlPlane, objects: Iterable[dict[str, Any]], variable: str
+) -> pathlib.Path:
     client = KubeClient.from_kubeconfig(plane.admin)
-    for value in rbac_objects():
+    for value in objects:
         if value["kind"] in _COLLECTIONS:
             client.post(_COLLECTIONS[value["kind"]], value)
-    path = f"{_ACCOUNTS}/{_variables()['__cluster_objects_name']}/token"
+    name = _variables()[variable]
     spec = {"expirationSeconds": 86_400}  # longer than any run
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-    return plane.token_kubeconfig("extender", client.post(path, request)["status"]["token"])
+    made = client.post(f"{_ACCOUNTS}/{name}/token", request)
+    return plane.token_kubeconfig(name, made["status"]["token"])
 
 
 def lay_policies(plane: ControlPlane, folder: pathlib.Path, **variables: object) -> None:
@@ -55,9 +69,9 @@ def lay_policies(plane: ControlPlane, folder: pathlib.Path, **variables: object)
 _POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmission"
 
 
-def rbac_objects() -> list[dict[str, Any]]:
-    """Return what the role's template makes of the role's defaults."""
-    template = (ROLE / "templates" / "rbac.yml.j2").read_text()
+def rbac_objects(name: str = "rbac") -> list[dict[str, Any]]:
+    """Return what a template of the role makes of the role's defaults."""
+    template = (ROLE / "templates" / f"{name}.yml.j2").read_text()
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701
     text = environment.from_string(template).render(_variables())
     return [value for value in yaml.safe_load_all(text) if value]

@@ -56,5 +56,5 @@ def test_the_versions_of_kubernetes_that_are_tried_are_the_testbeds() -> None:
 
 def test_make_nightly_runs_the_suites_on_the_older_release() -> None:
     _, _, recipe = (ROOT / "Makefile").read_text("utf-8").partition("\nnightly:")
-    wanted = f"e2e TESTBED=testbed TESTBED_KUBERNETES={kubernetes.OLDER.minor}\n"
+    wanted = f"api-server e2e TESTBED=testbed TESTBED_KUBERNETES={kubernetes.OLDER.minor}\n"
     assert wanted in recipe.partition("\n\n")[0] + "\n"

@@ -5,6 +5,7 @@ each with what is to be mended as its reason. The rules: tests/simgpu/README.md.
 """
 
 import functools
+import pathlib
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -16,6 +17,8 @@ SECONDS = 3.0
 POINTS = 3.0  # no design stands in which a victim loses more
 KEPT = 0.97  # of what the program has without the hook
 PART = 0.5  # of a share that is smaller than that
+WINDOW_SECONDS = 2.0
+WINDOW_POINTS = 8.0
 COUNTED = "issue 21, C 1: the driver's count is believed, which gives others' time to"
 
 SMALL = (("victim", 1, "short"), ("neighbour", 30, "bursts"))
@@ -65,3 +68,14 @@ def test_a_tenant_that_copies_is_held_back_for_its_kernels_only(had: Had) -> Non
     """200 us of kernel and 5 ms of copies, again and again: a fifth of the share that it has."""
     rounds = had("exact", COPYING)
     assert rounds["victim"] >= rounds["without"] * KEPT
+
+
+@pytest.mark.parametrize("kernels", ["1 ms", "5 ms"])
+def test_spans_of_two_seconds_are_near_the_shares(tmp_path: pathlib.Path, kernels: str) -> None:
+    make(SIMGPU, "all", "tests")
+    bundle.gather()
+    tenants = (("smaller", 30, f"steady {kernels}"), ("larger", 70, f"steady {kernels}"))
+    spans, events = victims.had(tmp_path, "exact", tenants, *[WINDOW_SECONDS] * 6)
+    assert [each["smaller"] for each in spans] == pytest.approx([30] * 6, abs=WINDOW_POINTS)
+    assert [each["larger"] for each in spans] == pytest.approx([70] * 6, abs=WINDOW_POINTS)
+    assert events == []

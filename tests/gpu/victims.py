@@ -33,13 +33,18 @@ _TAKER: Final = str(
     bundle.FOLDER / "taker"
 )  # beside the hook: see tests/hook/escapes/test_compute_escapes.py
 
+OWN_DRIVER: Final = bundle.FOLDER / "own-driver"
+
 # Those that give each process what it used.
 GOOD_RULES: Final = "exact", "late", "seconds"
 
 _STEADY: Final = tenant("run", 2000, 1, _BEYOND)
+_SILENT: Final = "sh", "-c", 'exec "$0" "$@" >/dev/null'  # what it prints would fill the pipe
 PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
-    # Always has kernels of 2 ms queued; what it prints would fill the pipe.
-    "steady": ["sh", "-c", 'exec "$0" "$@" >/dev/null', *_STEADY],
+    # Always has kernels of 2 ms queued, or of 1 or 5 ms.
+    "steady": [*_SILENT, *_STEADY],
+    "steady 1 ms": [*_SILENT, *tenant("run", 1000, 1, _BEYOND)],
+    "steady 5 ms": [*_SILENT, *tenant("run", 5000, 1, _BEYOND)],
     # The same without the hook, and with the files of the container "spare".
     "unhooked": ["sh", "-c", 'unset LD_PRELOAD; exec "$0" "$@" >/dev/null', *_STEADY],
     "private": ["sh", "-c", 'cd ../../spare/main; exec "$0" "$@" >/dev/null', *_STEADY],
@@ -51,6 +56,11 @@ PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
     "processes": [_TAKER, "each", "2", "700"],
     "contexts": [_TAKER, "contexts", "2", "700"],
     "uneven": [_TAKER, "uneven", "2", "30"],
+    # With a libcuda.so.1 of its own, which makes short what the hook measures.
+    "measured": [
+        *("env", f"DRIVER={OWN_DRIVER}/libreal.so", f"LD_LIBRARY_PATH={OWN_DRIVER}"),
+        *(_TAKER, "steady", "4", "2"),
+    ],
     "copying": [str(_OUT / "tests" / "client"), "0", "rounds", "200", _BEYOND],
 }
 

@@ -78,7 +78,7 @@ def overlay(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 def gated(build: pathlib.Path) -> frozenset[str]:
     """The gated names: the exports of the linker's script, which is made from symbols.def."""
     text = (build / "exports.map").read_text()
-    return frozenset(re.findall(r"^(\w+);$", text, re.MULTILINE))
+    return frozenset(re.findall(r"\b(\w+);", text))
 
 
 @pytest.fixture

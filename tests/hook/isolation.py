@@ -3,6 +3,7 @@
 import importlib
 import pathlib
 import sys
+from collections.abc import Iterable
 from typing import Final
 
 from tests.hook.container import ROOT
@@ -58,12 +59,6 @@ not to attack: give whole cards to a tenant that you don't trust.
 
 # Ways that need a card, a privilege that voids every limit or another runtime: no test tries them.
 OPEN: Final = (
-    (
-        "Kernels that are short where they are sampled and long elsewhere",
-        "the estimate follows the samples, where a program can tell which launches are sampled: in"
-        " a trial on the simulated card a share of 20 % had 50 % for a minute beside one of 80 %."
-        " The event ShareExceeded names it, and with `collect_gpu_time` its launches wait",
-    ),
     (
         "A program without the hook that maps its files as data, takes a place in the ledger and"
         " writes a charge there",
@@ -133,6 +128,78 @@ DECLARED: Final = (
     ),
 )
 
+_PROCESS: Final = "tests/hook/escapes/test_escapes_process.py"
+_COMPUTE: Final = "tests/hook/escapes/test_compute_escapes.py"
+_UNCOUNTED: Final = "tests/hook/escapes/test_escapes_uncounted.py"
+TRIALS: Final = (
+    ("E1", "tests/hook/escapes/test_escapes_files.py::test_a_cleared_sum_grants_nothing"),
+    ("E2", f"{_COMPUTE}::test_a_zeroed_debt_is_paid_by_the_agents_account"),
+    ("E3", f"{_PROCESS}::test_the_hook_gates_no_callbacks"),
+    ("E4", f"{_COMPUTE}::test_kernels_of_ended_processes_are_paid_for"),
+    ("E5", f"{_COMPUTE}::test_kernels_that_are_long_where_nothing_measures_are_paid_for"),
+    (
+        "E6",
+        "tests/hook/escapes/test_escapes_shared_memory.py"
+        "::test_memory_whose_maker_ended_is_charged_to_no_process",
+    ),
+    (
+        "E7",
+        "tests/hook/escapes/test_escapes_loader.py::test_functions_in_libcs_place_change_nothing",
+    ),
+    (
+        "E8",
+        "tests/hook/escapes/test_escapes_open.py"
+        "::test_real_files_beside_own_ones_show_by_what_is_used",
+    ),
+    ("E9", f"{_UNCOUNTED}::test_files_mapped_as_data_pass_for_the_hook"),
+    (
+        "E10",
+        "tests/hook/escapes/test_escapes_loader.py"
+        "::test_a_process_whose_main_thread_has_ended_is_seen",
+    ),
+    ("E11", f"{_UNCOUNTED}::test_a_preloaded_driver_stands_before_the_gates"),
+    ("E12", f"{_PROCESS}::test_memory_released_in_between_is_counted"),
+    ("E13", f"{_PROCESS}::test_modules_beyond_the_share_are_counted_and_said"),
+    ("E14", f"{_PROCESS}::test_processes_with_locks_that_do_not_hold_are_counted"),
+)
+"""Ways out that reviewers tried first, by their letters, and the test of each, which has a row."""
+
+HONEST: Final = (
+    (
+        "H1",
+        "kernels of 200 us and copies of 5 ms, on an idle card",
+        "open: the time of a stream's copies is charged, so that it gets less than it could",
+        "tests/gpu/test_victims.py::test_a_tenant_that_copies_is_held_back_for_its_kernels_only",
+    ),
+    (
+        "H2",
+        "a faked clock that is an hour ahead",
+        "holds",
+        "tests/hook/escapes/test_escapes_open.py::test_a_clock_ahead_neither_pays_nor_makes_debt",
+    ),
+    (
+        "H3",
+        "a neighbour whose processes have tens of thousands of mappings",
+        "holds: looks at maps take a bounded time, and come in turn",
+        "tests/agent/activity/test_idle_cost.py"
+        "::test_containers_whose_maps_take_long_are_looked_at_in_turn",
+    ),
+    (
+        "H4",
+        "30 % beside 70 %, kernels of 1 and of 5 ms, by spans of two seconds after the first two",
+        "holds, within 8 points",
+        "tests/gpu/test_victims.py::test_spans_of_two_seconds_are_near_the_shares",
+    ),
+    (
+        "H6",
+        "the 257th process on a card, or one without a free descriptor",
+        "refused with CUDA_ERROR_NOT_PERMITTED (800), and served once there is a place or a"
+        " descriptor: a ledger has 256 places",
+        "hook/tests/processes/test_processes_without_a_place_are_refused.c",
+    ),
+)
+"""Honest programs that were harmed once: a letter, what they do, what holds now, and the test."""
+
 MODULES: Final = (
     "test_escapes_loader",
     "test_processes",
@@ -165,8 +232,33 @@ def page() -> str:
         (each.way, each.outcome.value, each.why, f"`{each.test}`" if each.test else "")
         for each in said
     ]
-    return HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows) + FOOT
+    return HEAD + _rows(rows) + FOOT + _trials()
 
+
+def _rows(rows: Iterable[Iterable[str]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _trials() -> str:
+    """Return what became of each trial that has a letter."""
+    known = {each.test: each for each in escapes()}
+    tried = [(letter, known[test.rpartition("/")[2]], test) for letter, test in TRIALS]
+    rows = [(letter, each.way, each.outcome.value, f"`{test}`") for letter, each, test in tried]
+    return (
+        LETTERS
+        + _rows(rows)
+        + _rows((letter, what, state, f"`{test}`") for letter, what, state, test in HONEST)
+    )
+
+
+LETTERS: Final = """
+## The first trials, by letter
+Reviewers took a share's limits apart: E are attacks, H honest programs that were harmed (there
+is no H5). Each has a test that shows its state; nothing of it has run on a real card.
+
+| trial | what it does | state | shown by |
+|---|---|---|---|
+"""
 
 FOOT: Final = "\nThe tests lie in `tests/hook/escapes`; `pytest tests/hook/escapes` runs them.\n"
 

@@ -16,7 +16,7 @@ FUNCTION = re.compile(
 )
 RETURNING = re.compile(r"#[ \t]*define[ \t]+(\w+)(?:[^\n]*\\\n)*?[^\n]*\breturn\b")
 # One expansion for each line of symbols.def.
-TABLES = {"ENTRY_0", "ENTRY", "REFUSAL"}
+TABLES = {"ENTRY"}
 
 
 def sources() -> list[pathlib.Path]:

@@ -128,6 +128,24 @@ def test_preemption_ends_the_pods_whose_cards_are_needed(cluster: Cluster) -> No
     assert cards["idx-0"] != cluster.bound(survivors[0])[1]["idx-0"]
 
 
+def test_preemption_waits_for_no_pod_that_lets_itself_years_to_end(cluster: Cluster) -> None:
+    selector, years = {"kubernetes.io/hostname": "small"}, 3_155_760_000
+    cluster.create(
+        "rude",
+        container("main", 90, 32),
+        nodeSelector=selector,
+        priorityClassName="low",
+        terminationGracePeriodSeconds=years,
+    )
+    cluster.bound("rude")
+    cluster.create("polite", container("main", 90, 32), nodeSelector=selector)
+    cluster.bound("polite")
+    cluster.create(
+        "urgent", container("main", 100), nodeSelector=selector, priorityClassName="high"
+    )
+    assert cluster.bound("urgent")[0] == "small"
+
+
 def exists(cluster: Cluster, name: str) -> bool:
     return name in cluster.kubectl.run("get", "pods", "-o", "name")
 

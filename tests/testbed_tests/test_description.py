@@ -81,10 +81,8 @@ def test_the_inventory_has_a_customers_groups_and_looks_pids_up(
     groups = {name: list(group["hosts"]) for name, group in whole["children"].items()}
     assert groups == {"kube_control_plane": ["cp1"], "gpu_nodes": ["gpu1", "gpu2"]}
     assert whole["vars"]["ansible_connection"] == "community.docker.nsenter"
-    pid = whole["vars"]["ansible_nsenter_pid"]
-    assert pid == (
-        f"{{{{ lookup('ansible.builtin.file', '{testbed.state}/' ~ inventory_hostname ~ '.pid')"
-        " | int }}"
-    )
+    # each by its own name: inventory_hostname is another host's in a task that is delegated
+    pid = whole["children"]["gpu_nodes"]["hosts"]["gpu1"]["ansible_nsenter_pid"]
+    assert pid == f"{{{{ lookup('ansible.builtin.file', '{testbed.state}/gpu1.pid') | int }}}}"
     # podman writes exactly the files that the look-up reads
     assert str(testbed.pid_file(testbed.host("gpu1"))) == f"{testbed.state}/gpu1.pid"

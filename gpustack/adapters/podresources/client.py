@@ -2,7 +2,7 @@
 
 import pathlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -82,8 +82,14 @@ class PodResourcesClient:
         """Close the connection."""
         self._channel.close()
 
-    def list(self, *, deadline: float | None = None) -> tuple[PodDevices, ...]:
-        """Return all pods that the kubelet knows.
+    def list(
+        self, names: Container[tuple[str, str]] | None = None, *, deadline: float | None = None
+    ) -> tuple[PodDevices, ...]:
+        """Return all pods that the kubelet knows, or those of them with these names.
+
+        Args:
+            names: namespace and name; a full node's answer has thousands of IDs of other pods.
+            deadline: see above.
 
         Raises:
             PodResourcesUnavailable: no answer in time.
@@ -95,7 +101,11 @@ class PodResourcesClient:
             )
         except grpc.RpcError as error:
             raise PodResourcesUnavailable(f"List: {error.details()}") from error
-        return tuple(_pod_devices(pod) for pod in answer.pod_resources)
+        return tuple(
+            _pod_devices(pod)
+            for pod in answer.pod_resources
+            if names is None or (pod.namespace, pod.name) in names
+        )
 
     def get(self, namespace: str, name: str, *, deadline: float | None = None) -> PodDevices | None:
         """Return one pod's devices, or None when the kubelet doesn't know the pod.
@@ -141,11 +151,17 @@ def _is_limited(error: grpc.RpcError) -> bool:
 
 
 def _pod_devices(pod: pb.PodResources) -> PodDevices:
-    containers: dict[str, dict[str, frozenset[str]]] = {}
+    containers: dict[str, dict[str, set[str]]] = {}
     for container in pod.containers:
         held = containers.setdefault(container.name, {})
         for devices in container.devices:
             # One entry for each ID and NUMA node: the same resource appears many times.
-            name = devices.resource_name
-            held[name] = held.get(name, frozenset()) | frozenset(devices.device_ids)
-    return PodDevices(namespace=pod.namespace, name=pod.name, containers=containers)
+            held.setdefault(devices.resource_name, set()).update(devices.device_ids)
+    return PodDevices(
+        namespace=pod.namespace,
+        name=pod.name,
+        containers={
+            name: {resource: frozenset(ids) for resource, ids in held.items()}
+            for name, held in containers.items()
+        },
+    )

@@ -34,6 +34,9 @@ class LedgerFigures:
         return self.busy_ns / _NS
 
 
+_NOTHING: Final = LedgerFigures()
+
+
 class ShareFigures:
     """The figures by container and card; the metrics' thread reads them."""
 
@@ -46,7 +49,7 @@ class ShareFigures:
         for use in ledger.cards:
             key = owner, use.uuid
             last = self._last.get(key, use)
-            before = self._found.get(key, LedgerFigures())
+            before = self._found.get(key, _NOTHING)
             self._last[key] = use
             self._found[key] = LedgerFigures(
                 used_bytes=use.used_bytes,
@@ -58,7 +61,7 @@ class ShareFigures:
 
     def of(self, owner: Owner, uuid: str) -> LedgerFigures:
         """Return a container's figures on a card; zeros before its ledger was read."""
-        return self._found.get((owner, uuid), LedgerFigures())
+        return self._found.get((owner, uuid), _NOTHING)
 
     def forget(self, living: frozenset[Owner]) -> None:
         """Drop the containers that are gone."""

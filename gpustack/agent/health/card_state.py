@@ -74,6 +74,11 @@ class CardState:
     lost: bool = False
     history: tuple[StateChange, ...] = ()
 
+    @property
+    def is_well(self) -> bool:
+        """Whether a query that finds no fault leaves the card as it is."""
+        return self.state is State.HEALTHY and not self.accepted
+
     def blamed(self, fault: CardFault) -> "CardState":
         """Return the card after an XID."""
         others = tuple(each for each in self.blames if each != fault.reason)

@@ -93,6 +93,8 @@ class CardStates:
             self._found = found
             for uuid, reasons in found.items():
                 card = self._of(uuid)
+                if uuid in self._cards and card.is_well and not reasons:
+                    continue
                 self._judge(card.seen(reasons), quiet=self._is_quiet(card))
             self._save()
 

@@ -171,7 +171,7 @@ class KubeletView:
             return self._list(pods, deadline)
 
     def _list(self, pods: tuple[Pod, ...], deadline: float | None) -> Held:
-        listed = self._client.list(deadline=deadline)
+        listed = self._client.list(frozenset(map(name_of, pods)), deadline=deadline)
         known = {(each.namespace, each.name): each for each in listed}
         return {uid_of(pod): known.get(name_of(pod)) for pod in pods}
 

@@ -115,7 +115,8 @@ def prefer_lowest(available: Sequence[str], required: Sequence[str], size: int) 
     has no effect on which card is used.
     """
     must = list(dict.fromkeys(required))
-    rest = sorted(set(available) - set(must), key=_number)
+    rest = sorted(set(available).difference(must))
+    rest.sort(key=len)  # of one resource: so numbers without leading zeros are in order
     return tuple(must + rest)[: max(size, 0)]
 
 

@@ -158,6 +158,8 @@ class CardInventory:
     def _shown(self, card: Card) -> Card:
         state = self.states.of(card.uuid)
         healthy = state.state is State.HEALTHY
+        if (healthy, state.reason, state.since) == (card.healthy, card.reason, card.since):
+            return card
         return dataclasses.replace(card, healthy=healthy, reason=state.reason, since=state.since)
 
     def _read_again(self) -> bool:

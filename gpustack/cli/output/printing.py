@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -9,6 +10,9 @@ from typing import Any, Final
 _BOLD: Final = "\x1b[1m"
 _RED: Final = "\x1b[31m"
 _PLAIN: Final = "\x1b[0m"
+_GAP: Final = "  "  # between columns
+_CUT: Final = "\N{HORIZONTAL ELLIPSIS}"
+_NARROWEST: Final = 6  # characters of a column that is cut
 
 
 class Alarm(str):
@@ -29,11 +33,20 @@ def show_all(
     if output == "json":
         _json(value)
         return
+    show_tables(tables)
+
+
+def show_tables(tables: Sequence[Sequence[Sequence[object]]], *, headers: bool = True) -> None:
+    """Print several tables with an empty line between them; without `headers`, none has one.
+
+    On a terminal the widest columns are cut until a line fits; a file gets every cell whole.
+    """
     coloured = _coloured()
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for number, rows in enumerate(tables):
         if number:
             print()
-        _table(rows, coloured=coloured)
+        _table(rows, coloured=coloured, room=room, headers=headers)
 
 
 def tell(text: object) -> None:
@@ -93,11 +106,15 @@ def _lines(brackets: str, texts: Iterator[str], write: Callable[[str], object]) 
     write(f"\n  {brackets[1]}")
 
 
-def _table(rows: Sequence[Sequence[object]], *, coloured: bool) -> None:
+def _table(
+    rows: Sequence[Sequence[object]], *, coloured: bool, room: int | None, headers: bool
+) -> None:
     texts = [[_printable(str(cell)) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in texts) for column in range(len(texts[0]))]
+    if room is not None:
+        _narrow(widths, room)
     for number, row in enumerate(texts):
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        cells = [_cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)]
         cells[-1] = cells[-1].rstrip()
         if coloured:
             alarming = [isinstance(cell, Alarm) for cell in rows[number]]
@@ -105,10 +122,30 @@ def _table(rows: Sequence[Sequence[object]], *, coloured: bool) -> None:
                 f"{_RED}{cell}{_PLAIN}" if alarm else cell
                 for cell, alarm in zip(cells, alarming, strict=True)
             ]
-        line = "  ".join(cells).rstrip()
-        print(f"{_BOLD}{line}{_PLAIN}" if coloured and not number else line)
+        line = _GAP.join(cells).rstrip()
+        print(f"{_BOLD}{line}{_PLAIN}" if coloured and headers and not number else line)
+
+
+def _narrow(widths: list[int], room: int) -> None:
+    """Take from the widest columns what a line has too much, as far as they go."""
+    over = sum(widths) + len(_GAP) * (len(widths) - 1) - room
+    while over > 0:
+        widest = max(widths)
+        if widest <= _NARROWEST:
+            return  # more columns than the terminal has room for: its lines wrap
+        next_widest = max((each for each in widths if each < widest), default=_NARROWEST)
+        column = widths.index(widest)
+        step = min(over, max(1, widest - max(next_widest, _NARROWEST)))
+        widths[column] -= step
+        over -= step
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + _CUT
 
 
 def _printable(text: str) -> str:
     """Return a text without a terminal's control codes: any user may have chosen its names."""
+    if text.isprintable():  # most are: a table of 10 000 pods has a million characters
+        return text
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

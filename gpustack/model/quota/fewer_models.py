@@ -5,7 +5,7 @@ that the same of its names mean: they are one kind.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,13 +50,18 @@ def within_reach(node: Node, request: PodRequest, left: Left) -> bool:
 
 
 def others(
-    node: Node, request: PodRequest, placer: Placer, left: Left | None = None
+    node: Node,
+    request: PodRequest,
+    placer: Placer,
+    left: Left | None = None,
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[Placement]:
     """Yield placements on fewer of a node's models, or on fewer cards of them, than the first may.
 
     Whole models are left out first, small sets of them before large ones. With `left`, its kinds
     stand for the models, and every set has those of which no container may have a card. Last, for a
-    pod of several cards, come sets that leave no more cards of a kind than may be taken.
+    pod of several cards, come sets that leave no more cards of a kind than may be taken. It ends
+    where it no longer `goes_on`, which is asked before each search.
     """
     if left is None:
         models = {at: (label_safe_model(card.model),) for at, card in enumerate(node.cards)}
@@ -69,7 +74,7 @@ def others(
             beyond = _beyond(request, _by_kind(node, request, left.kinds), left.parts)
             sets = itertools.chain(sets, beyond)
     most = _MOST_MIXTURES * _CARDS_OF_A_MACHINE // max(_CARDS_OF_A_MACHINE, len(node.cards))
-    for avoided in itertools.islice(sets, most):
+    for avoided in itertools.takewhile(lambda _: goes_on(), itertools.islice(sets, most)):
         answer = placer(*avoiding(node, request, avoided))
         if isinstance(answer, Placement):
             yield answer

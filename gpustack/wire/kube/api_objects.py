@@ -48,6 +48,7 @@ class _PodSpec(TypedDict, total=False):
     initContainers: list[_Container] | None
     nodeName: str | None
     priority: int | None
+    terminationGracePeriodSeconds: int | None
     schedulingGates: list[dict[str, Any]] | None
     nodeSelector: dict[str, Any] | None
     affinity: dict[str, Any] | None

@@ -73,16 +73,11 @@ static CUresult note_upload(struct driver *driver, CUresult result, CUgraphExec 
     return result;
 }
 
-CUresult gate_cuGraphInstantiateWithParams(struct driver *driver, CUgraphExec *exec, CUgraph graph,
+CUresult gate_cuGraphInstantiateWithParams(struct driver *driver, bool per_thread,
+                                           CUgraphExec *exec, CUgraph graph,
                                            CUDA_GRAPH_INSTANTIATE_PARAMS *parameters) {
-    CUresult result = REAL(driver, cuGraphInstantiateWithParams)(exec, graph, parameters);
-    return note_upload(driver, result, exec, graph, parameters);
-}
-
-CUresult gate_cuGraphInstantiateWithParams_ptsz(struct driver *driver, CUgraphExec *exec,
-                                                CUgraph graph,
-                                                CUDA_GRAPH_INSTANTIATE_PARAMS *parameters) {
-    CUresult result = REAL(driver, cuGraphInstantiateWithParams_ptsz)(exec, graph, parameters);
+    CUresult result =
+        REAL_TWIN(driver, per_thread, cuGraphInstantiateWithParams)(exec, graph, parameters);
     return note_upload(driver, result, exec, graph, parameters);
 }
 
@@ -147,22 +142,15 @@ CUresult graph_memory_end(struct driver *driver, CUgraphExec exec, struct graph_
     return result;
 }
 
-static CUresult upload(struct driver *driver, cuGraphUpload_fn *upload_graph, CUgraphExec exec,
-                       CUstream stream) {
+CUresult gate_cuGraphUpload(struct driver *driver, bool per_thread, CUgraphExec exec,
+                            CUstream stream) {
     struct graph_memory memory;
     CUresult result = graph_memory_begin(driver, exec, &memory);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    return graph_memory_end(driver, exec, &memory, upload_graph(exec, stream));
-}
-
-CUresult gate_cuGraphUpload(struct driver *driver, CUgraphExec exec, CUstream stream) {
-    return upload(driver, REAL(driver, cuGraphUpload), exec, stream);
-}
-
-CUresult gate_cuGraphUpload_ptsz(struct driver *driver, CUgraphExec exec, CUstream stream) {
-    return upload(driver, REAL(driver, cuGraphUpload_ptsz), exec, stream);
+    result = REAL_TWIN(driver, per_thread, cuGraphUpload)(exec, stream);
+    return graph_memory_end(driver, exec, &memory, result);
 }
 
 CUresult gate_cuDeviceGraphMemTrim(struct driver *driver, CUdevice device) {

@@ -7,22 +7,14 @@
 
 /* A captured free is a node of the graph, for the graph's own memory: it gives no memory back
  * now. */
-static CUresult free_async(struct driver *driver, cuMemFreeAsync_fn *release_async,
-                           CUdeviceptr pointer, CUstream stream, CUstream named) {
-    if (stream_is_capturing(driver, named)) {
+CUresult gate_cuMemFreeAsync(struct driver *driver, bool per_thread, CUdeviceptr pointer,
+                             CUstream stream) {
+    cuMemFreeAsync_fn *release_async = REAL_TWIN(driver, per_thread, cuMemFreeAsync);
+    if (stream_is_capturing(driver, stream_named(stream, per_thread))) {
         return release_async(pointer, stream);
     }
     struct pointer_release release = pointer_release_begin(pointer);
     return pointer_release_end(driver, &release, release_async(pointer, stream));
-}
-
-CUresult gate_cuMemFreeAsync(struct driver *driver, CUdeviceptr pointer, CUstream stream) {
-    return free_async(driver, REAL(driver, cuMemFreeAsync), pointer, stream, stream);
-}
-
-CUresult gate_cuMemFreeAsync_ptsz(struct driver *driver, CUdeviceptr pointer, CUstream stream) {
-    return free_async(driver, REAL(driver, cuMemFreeAsync_ptsz), pointer, stream,
-                      stream_per_thread(stream));
 }
 
 CUresult gate_cuMemPoolCreate(struct driver *driver, CUmemoryPool *pool,
@@ -92,12 +84,8 @@ static CUresult settle_after(struct driver *driver, CUresult result) {
     return query_after(driver, result);
 }
 
-CUresult gate_cuStreamSynchronize(struct driver *driver, CUstream stream) {
-    return settle_after(driver, REAL(driver, cuStreamSynchronize)(stream));
-}
-
-CUresult gate_cuStreamSynchronize_ptsz(struct driver *driver, CUstream stream) {
-    return settle_after(driver, REAL(driver, cuStreamSynchronize_ptsz)(stream));
+CUresult gate_cuStreamSynchronize(struct driver *driver, bool per_thread, CUstream stream) {
+    return settle_after(driver, REAL_TWIN(driver, per_thread, cuStreamSynchronize)(stream));
 }
 
 CUresult gate_cuEventSynchronize(struct driver *driver, CUevent event) {

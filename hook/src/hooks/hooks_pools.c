@@ -151,57 +151,35 @@ static CUresult settle(struct driver *driver, struct mempool_charge *charge, CUr
     return result;
 }
 
-CUstream stream_per_thread(CUstream stream) {
-    return stream == NULL ? CU_STREAM_PER_THREAD : stream;
+CUstream stream_named(CUstream stream, bool per_thread) {
+    return stream == NULL && per_thread ? CU_STREAM_PER_THREAD : stream;
 }
 
-/* `named` is the stream by a handle that means the same in every entry point. */
-static CUresult allocate(struct driver *driver, cuMemAllocAsync_fn *allocate_async,
-                         CUdeviceptr *pointer, size_t bytes, CUstream stream, CUstream named) {
+CUresult gate_cuMemAllocAsync(struct driver *driver, bool per_thread, CUdeviceptr *pointer,
+                              size_t bytes, CUstream stream) {
+    CUstream named = stream_named(stream, per_thread);
     struct mempool_charge charge;
     CUdeviceptr given = 0;
     CUresult result = begin(driver, NULL, bytes, named, &charge);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    result = allocate_async(pointer == NULL ? NULL : &given, bytes, stream);
+    result = REAL_TWIN(driver, per_thread, cuMemAllocAsync)(pointer == NULL ? NULL : &given, bytes,
+                                                            stream);
     return settle(driver, &charge, result, named, given, pointer);
 }
 
-CUresult gate_cuMemAllocAsync(struct driver *driver, CUdeviceptr *pointer, size_t bytes,
-                              CUstream stream) {
-    return allocate(driver, REAL(driver, cuMemAllocAsync), pointer, bytes, stream, stream);
-}
-
-CUresult gate_cuMemAllocAsync_ptsz(struct driver *driver, CUdeviceptr *pointer, size_t bytes,
-                                   CUstream stream) {
-    return allocate(driver, REAL(driver, cuMemAllocAsync_ptsz), pointer, bytes, stream,
-                    stream_per_thread(stream));
-}
-
 /* Without a pool the driver refuses, with any charge meanwhile. */
-static CUresult allocate_from_pool(struct driver *driver,
-                                   cuMemAllocFromPoolAsync_fn *allocate_async, CUdeviceptr *pointer,
-                                   size_t bytes, CUmemoryPool pool, CUstream stream,
-                                   CUstream named) {
+CUresult gate_cuMemAllocFromPoolAsync(struct driver *driver, bool per_thread, CUdeviceptr *pointer,
+                                      size_t bytes, CUmemoryPool pool, CUstream stream) {
+    CUstream named = stream_named(stream, per_thread);
     struct mempool_charge charge;
     CUdeviceptr given = 0;
     CUresult result = begin(driver, pool, bytes, named, &charge);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    result = allocate_async(pointer == NULL ? NULL : &given, bytes, pool, stream);
+    result = REAL_TWIN(driver, per_thread, cuMemAllocFromPoolAsync)(pointer == NULL ? NULL : &given,
+                                                                    bytes, pool, stream);
     return settle(driver, &charge, result, named, given, pointer);
-}
-
-CUresult gate_cuMemAllocFromPoolAsync(struct driver *driver, CUdeviceptr *pointer, size_t bytes,
-                                      CUmemoryPool pool, CUstream stream) {
-    return allocate_from_pool(driver, REAL(driver, cuMemAllocFromPoolAsync), pointer, bytes, pool,
-                              stream, stream);
-}
-
-CUresult gate_cuMemAllocFromPoolAsync_ptsz(struct driver *driver, CUdeviceptr *pointer,
-                                           size_t bytes, CUmemoryPool pool, CUstream stream) {
-    return allocate_from_pool(driver, REAL(driver, cuMemAllocFromPoolAsync_ptsz), pointer, bytes,
-                              pool, stream, stream_per_thread(stream));
 }

@@ -10,9 +10,9 @@
 
 #include "loader/drivers.h"
 
-/* Whether work on a stream becomes a node of a graph; and a stream as the entry points of the
- * per-thread default streams mean it. */
+/* Whether work on a stream becomes a node of a graph; and a stream by a handle that means the same
+ * in a gate's two entry points. */
 bool stream_is_capturing(struct driver *driver, CUstream stream);
-CUstream stream_per_thread(CUstream stream);
+CUstream stream_named(CUstream stream, bool per_thread);
 
 #endif

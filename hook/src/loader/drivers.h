@@ -51,6 +51,11 @@ struct driver {
 #define CUDA_GATE_0(name)                                                                          \
     typedef CUresult name##_fn(void);                                                              \
     CUresult gate_##name(struct driver *driver);
+#undef CUDA_TWINS
+#define CUDA_TWINS(name, args, ...)                                                                \
+    typedef CUresult name##_fn(__VA_ARGS__);                                                       \
+    typedef name##_fn name##_ptsz_fn;                                                              \
+    CUresult gate_##name(struct driver *driver, bool per_thread, __VA_ARGS__);
 #define NVML_GATE(name, args, ...)                                                                 \
     typedef nvmlReturn_t name##_fn(__VA_ARGS__);                                                   \
     nvmlReturn_t gate_##name(struct driver *driver, __VA_ARGS__);
@@ -62,6 +67,7 @@ struct driver {
 #undef LOADER_GATE
 #undef CUDA_GATE
 #undef CUDA_GATE_0
+#undef CUDA_TWINS
 #undef NVML_GATE
 #undef NVML_REFUSED
 #undef CUDA_REAL
@@ -69,6 +75,10 @@ struct driver {
 
 /* The real function, typed; NULL where the driver doesn't have it. */
 #define REAL(driver, name) ((name##_fn *)atomic_load(&(driver)->real[SYMBOL_##name]))
+
+/* The same of a gate's two functions. */
+#define REAL_TWIN(driver, per_thread, name)                                                        \
+    ((name##_fn *)atomic_load(&(driver)->real[(per_thread) ? SYMBOL_##name##_ptsz : SYMBOL_##name]))
 
 /* The copy with this number, where it is loaded and has `symbol`; else NULL. */
 struct driver *driver_with(enum driver_kind kind, unsigned number, enum symbol symbol);

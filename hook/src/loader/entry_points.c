@@ -5,47 +5,33 @@
 #define EXPORTED __attribute__((visibility("default")))
 #define HIDDEN __attribute__((visibility("hidden")))
 
-#define ENTRY_0(storage, entry, number, name)                                                      \
-    storage CUresult entry(void);                                                                  \
-    storage CUresult entry(void) {                                                                 \
-        struct driver *driver = driver_with(DRIVER_CUDA, number, SYMBOL_##name);                   \
-        return driver == NULL ? CUDA_ERROR_NOT_FOUND : gate_##name(driver);                        \
-    }
-
-#define ENTRY(storage, entry, number, kind, type, missing, name, args, ...)                        \
+/* `call` is the gate's, with `driver`. */
+#define ENTRY(storage, entry, number, kind, type, missing, name, call, ...)                        \
     storage type entry(__VA_ARGS__);                                                               \
     storage type entry(__VA_ARGS__) {                                                              \
         struct driver *driver = driver_with(kind, number, SYMBOL_##name);                          \
-        return driver == NULL ? missing : gate_##name(driver, UNWRAP args);                        \
+        return driver == NULL ? missing : call;                                                    \
     }
 
-#define ENTRIES(kind, type, missing, name, args, ...)                                              \
-    ENTRY(EXPORTED, name, 0, kind, type, missing, name, args, __VA_ARGS__)                         \
-    ENTRY(HIDDEN, name##_copy1, 1, kind, type, missing, name, args, __VA_ARGS__)                   \
-    ENTRY(HIDDEN, name##_copy2, 2, kind, type, missing, name, args, __VA_ARGS__)                   \
-    ENTRY(HIDDEN, name##_copy3, 3, kind, type, missing, name, args, __VA_ARGS__)
+#define ENTRIES(kind, type, missing, name, call, ...)                                              \
+    ENTRY(EXPORTED, name, 0, kind, type, missing, name, call, __VA_ARGS__)                         \
+    ENTRY(HIDDEN, name##_copy1, 1, kind, type, missing, name, call, __VA_ARGS__)                   \
+    ENTRY(HIDDEN, name##_copy2, 2, kind, type, missing, name, call, __VA_ARGS__)                   \
+    ENTRY(HIDDEN, name##_copy3, 3, kind, type, missing, name, call, __VA_ARGS__)
+
+#define CUDA_ENTRIES(name, call, ...)                                                              \
+    ENTRIES(DRIVER_CUDA, CUresult, CUDA_ERROR_NOT_FOUND, name, call, __VA_ARGS__)
+#define NVML_ENTRIES(name, call, ...)                                                              \
+    ENTRIES(DRIVER_NVML, nvmlReturn_t, NVML_ERROR_FUNCTION_NOT_FOUND, name, call, __VA_ARGS__)
 
 #define LOADER_GATE(name)
-#define CUDA_GATE(name, args, ...)                                                                 \
-    ENTRIES(DRIVER_CUDA, CUresult, CUDA_ERROR_NOT_FOUND, name, args, __VA_ARGS__)
-#define CUDA_GATE_0(name)                                                                          \
-    ENTRY_0(EXPORTED, name, 0, name)                                                               \
-    ENTRY_0(HIDDEN, name##_copy1, 1, name)                                                         \
-    ENTRY_0(HIDDEN, name##_copy2, 2, name)                                                         \
-    ENTRY_0(HIDDEN, name##_copy3, 3, name)
-#define NVML_GATE(name, args, ...)                                                                 \
-    ENTRIES(DRIVER_NVML, nvmlReturn_t, NVML_ERROR_FUNCTION_NOT_FOUND, name, args, __VA_ARGS__)
-#define REFUSAL(storage, entry, number, name)                                                      \
-    storage nvmlReturn_t entry(void);                                                              \
-    storage nvmlReturn_t entry(void) {                                                             \
-        struct driver *driver = driver_with(DRIVER_NVML, number, SYMBOL_##name);                   \
-        return driver == NULL ? NVML_ERROR_FUNCTION_NOT_FOUND : nvml_refuse(driver);               \
-    }
-#define NVML_REFUSED(name)                                                                         \
-    REFUSAL(EXPORTED, name, 0, name)                                                               \
-    REFUSAL(HIDDEN, name##_copy1, 1, name)                                                         \
-    REFUSAL(HIDDEN, name##_copy2, 2, name)                                                         \
-    REFUSAL(HIDDEN, name##_copy3, 3, name)
+#define CUDA_GATE(name, args, ...) CUDA_ENTRIES(name, gate_##name(driver, UNWRAP args), __VA_ARGS__)
+#define CUDA_GATE_0(name) CUDA_ENTRIES(name, gate_##name(driver), void)
+#define CUDA_TWINS(name, args, ...)                                                                \
+    CUDA_ENTRIES(name, gate_##name(driver, false, UNWRAP args), __VA_ARGS__)                       \
+    CUDA_ENTRIES(name##_ptsz, gate_##name(driver, true, UNWRAP args), __VA_ARGS__)
+#define NVML_GATE(name, args, ...) NVML_ENTRIES(name, gate_##name(driver, UNWRAP args), __VA_ARGS__)
+#define NVML_REFUSED(name) NVML_ENTRIES(name, nvml_refuse(driver), void)
 #define CUDA_REAL(name, ...)
 #define NVML_REAL(name, ...)
 #include "symbols.def"

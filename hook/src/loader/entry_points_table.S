@@ -8,6 +8,7 @@
 #define CUDA_GATE(name, ...)                                                                       \
     .long name - entry_point_distances, name##_copy1 - entry_point_distances, name##_copy2 - entry_point_distances,     \
         name##_copy3 - entry_point_distances
+#define CUDA_TWINS(name, ...) CUDA_GATE(name); CUDA_GATE(name##_ptsz)
 #define NVML_GATE CUDA_GATE
 #define CUDA_REAL(...) .long 0, 0, 0, 0
 #define NVML_REAL CUDA_REAL

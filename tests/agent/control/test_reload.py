@@ -87,9 +87,9 @@ def test_a_sighup_reloads(host: Host) -> None:
     def send() -> None:
         """Reload the agent, then stop it: the tests' process is its process."""
         host.wait_until(lambda: callable(signal.getsignal(signal.SIGHUP)))
-        _reconfigure(host, "probe_seconds: 0", "probe_seconds: 7")
-        os.kill(os.getpid(), signal.SIGHUP)
         try:
+            _reconfigure(host, "probe_seconds: 0", "probe_seconds: 7")
+            os.kill(os.getpid(), signal.SIGHUP)
             host.wait_until(lambda: agent.inventory.states.rules.probe_seconds == 7)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)

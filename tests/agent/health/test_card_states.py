@@ -25,6 +25,7 @@ class Health:
     def __init__(self, root: pathlib.Path) -> None:
         self._root = root
         self.clock = 0.0
+        self.asked = 0  # how many times for the time of a change
         self.told: list[tuple[State, State]] = []
         self.start()
 
@@ -35,8 +36,12 @@ class Health:
             HealthRules(probe_seconds=_PROBE),
             tell=lambda before, after: self.told.append((before.state, after.state)),
             clock=lambda: self.clock,
-            now=lambda: "2026-01-01T00:00:00Z",
+            now=self._now,
         )
+
+    def _now(self) -> str:
+        self.asked += 1
+        return "2026-01-01T00:00:00Z"
 
     def look(self, *found: CardFault, after: float = 0.0) -> State:
         self.clock += after
@@ -58,6 +63,14 @@ def health(tmp_path: pathlib.Path) -> Health:
     health = Health(tmp_path)
     assert health.look() is State.HEALTHY
     return health
+
+
+def test_a_well_card_without_faults_is_not_judged_again(health: Health) -> None:
+    before = health.asked
+    assert health.look() is State.HEALTHY
+    assert health.asked == before
+    assert health.look(NO_ANSWER) is State.UNHEALTHY
+    assert health.asked > before
 
 
 def test_a_fault_that_is_over_is_probed_before_the_card_is_used(health: Health) -> None:

@@ -22,7 +22,16 @@ SYSTEMCTL = """#!/bin/sh
 case "$1" in
 is-enabled) echo enabled ;;
 *) printf '%s\\n' LoadState=loaded ActiveState=active UnitFileState=enabled \\
-     NoNewPrivileges=yes ProtectSystem=strict ;;
+     NoNewPrivileges=yes ProtectSystem=strict Wants=gpustack-mount.service ;;
+esac
+"""
+# of 0.1.0, whose agent mounts nothing by a unit of its own
+EARLIER = """#!/bin/sh
+case "$*" in
+is-enabled*) echo enabled ;;
+*gpustack-mount*) printf '%s\\n' LoadState=not-found ActiveState=inactive ;;
+*) printf '%s\\n' LoadState=loaded ActiveState=active UnitFileState=enabled \\
+     NoNewPrivileges=yes ProtectSystem=strict Wants=network-online.target ;;
 esac
 """
 MOVED = ("vcore-2.sock", "vmemory-3.sock")
@@ -49,10 +58,13 @@ class Stage:
         for name in (*MOVED, "kubelet.sock", "nvidia-gpu.sock"):
             os.mknod(self.plugins / name, stat.S_IFSOCK | 0o600)
         (folder / "bin").mkdir()
-        for name, text in (("systemctl", SYSTEMCTL), ("sysctl", SYSCTL)):
-            program = folder / "bin" / name
-            program.write_text(text)
-            program.chmod(0o755)
+        self.program("systemctl", SYSTEMCTL)
+        self.program("sysctl", SYSCTL)
+
+    def program(self, name: str, text: str) -> None:
+        program = self._folder / "bin" / name
+        program.write_text(text)
+        program.chmod(0o755)
 
     def run(self, tasks: list[dict[str, Any]], port: int = 0) -> subprocess.CompletedProcess[str]:
         variables = {
@@ -74,7 +86,9 @@ def stage(tmp_path: pathlib.Path) -> Stage:
     return Stage(tmp_path)
 
 
-def test_verify_passes_an_agent_at_other_sockets(stage: Stage) -> None:
+@pytest.mark.parametrize("systemctl", [SYSTEMCTL, EARLIER], ids=["ours", "0.1.0"])
+def test_verify_passes_an_agent_at_other_sockets(stage: Stage, systemctl: str) -> None:
+    stage.program("systemctl", systemctl)
     role = {"ansible.builtin.import_role": {"name": "gpustack_agent", "tasks_from": "verify"}}
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Ready)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()

@@ -30,13 +30,25 @@ def run(
         module: version that a boot would load.
         more: variables, without the role's prefix.
     """
-    write_program(folder, "dpkg-query", f"echo '{BEFORE}'")
+    # asked for STATUS NAME NAME=VERSION, or for NAME STATUS; it knows libcuda1 alone
+    write_program(
+        folder,
+        "dpkg-query",
+        f"""case "$*" in
+*libcuda1*) case "$*" in *Version*) echo '{BEFORE}';; *) echo 'libcuda1 installed';; esac;;
+*) exit 1;;
+esac""",
+    )
     write_program(folder, "apt-get", "exit 100" if apt == "fail" else f"echo '{apt}'")
     write_program(folder, "modinfo", f"echo {module}")
     if loaded:
-        (folder / "version").write_text(f"{loaded}\n")
+        file = folder / "sys/module/nvidia/version"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{loaded}\n")
     settings = {
-        "__nvidia_driver_loaded_path": f"{folder}/version",
+        "__nvidia_driver_sys_path": f"{folder}/sys",
+        "__nvidia_driver_record": f"{folder}/record",
+        "ansible_facts": {"pkg_mgr": "apt"},
         "ansible_python_interpreter": sys.executable,
         "nvidia_driver_packages": ["libcuda1=550.*"],
         **{f"nvidia_driver_{name}": value for name, value in more.items()},
@@ -69,6 +81,11 @@ def test_a_plan_says_what_is_here_and_what_would_come(
     status, said = run(tmp_path, "plan", apt=apt)
     assert status == 0, said
     assert f'[["libcuda1=535.261.03-1"], [{changes}]]' in said
+
+
+def test_going_back_does_not_follow_extra_vars(tmp_path: pathlib.Path) -> None:
+    status, said = run(tmp_path, "plan", apt="fail", earlier_packages=["libcuda1=535.1"])
+    assert (status, '["libcuda1=535.1"]]' in said) == (0, True), said
 
 
 def test_a_change_that_needs_a_boot_is_refused_unless_allowed(tmp_path: pathlib.Path) -> None:

@@ -46,16 +46,17 @@ class Stage:
             f"cp {self.record} {self.seen}\n{listed[1]}exit 1",
         )
         self.seen.unlink(missing_ok=True)
-        role = {
-            "ansible.builtin.import_role": {"name": "nvidia_driver", "tasks_from": "packages"},
-            "vars": {
-                "ansible_facts": {"architecture": "x86_64"},
-                "ansible_python_interpreter": sys.executable,
-                "nvidia_driver_packages": list(WANTED),
-                "__nvidia_driver_record": str(self.record),
-            },
+        settings = {
+            "ansible_facts": {"architecture": "x86_64"},
+            "ansible_python_interpreter": sys.executable,
+            "nvidia_driver_packages": list(WANTED),
+            "__nvidia_driver_record": str(self.record),
         }
-        play = {"hosts": "localhost", "gather_facts": False, "tasks": [role]}
+        parts = [
+            {"import_role": {"name": "nvidia_driver", "tasks_from": part}, "vars": settings}
+            for part in ("before", "packages")
+        ]
+        play = {"hosts": "localhost", "gather_facts": False, "tasks": parts}
         (self._folder / "play.yml").write_text(yaml.safe_dump([play]))
         done: subprocess.CompletedProcess[str] = ansible(
             "ansible-playbook", "--inventory=localhost,", "--connection=local",

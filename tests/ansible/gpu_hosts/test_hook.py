@@ -98,6 +98,19 @@ def test_check_mode_passes_on_a_fresh_host_and_lays_nothing_out(stage: Stage) ->
     assert not stage.hooks.exists()
 
 
+def test_check_mode_names_a_file_that_is_not_the_bundles(stage: Stage) -> None:
+    build = stage.make_bundle("0.1.0")
+    stage.run("main")
+    assert "changed=0" in stage.run("main", check=True).stdout
+    (stage.hooks / build / "layouts").write_text("edited")
+    (stage.hooks / build / "libvcuda.so").unlink()
+    done = stage.run("main", check=True)
+    assert "changed=1" in done.stdout, done.stdout
+    assert [name for name in FILES if f"changed: [h] => (item={name})" in done.stdout] == [
+        name for name in FILES if name in {"layouts", "libvcuda.so"}
+    ]
+
+
 @pytest.mark.nightly
 def test_a_rebuilt_bundle_of_one_version_leaves_the_build_before_alone(stage: Stage) -> None:
     builds = []

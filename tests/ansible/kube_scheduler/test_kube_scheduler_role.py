@@ -252,6 +252,14 @@ def test_preflight_refuses_a_configuration_that_is_not_to_be_merged_into(
     assert said in words(done), done.stdout
 
 
+def test_check_mode_names_an_edited_file_and_nothing_else(make: Make) -> None:
+    host = make("unit")
+    assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
+    host.config.write_text(host.config.read_text() + "# hand\n")
+    done = host.play("main", "--check", kube_scheduler_extender_url=GOOD)
+    assert (done.returncode, changes(done.stdout)) == (0, 1), done.stdout
+
+
 @pytest.mark.nightly
 def test_check_mode_says_what_is_wrong_and_not_that_it_went_back(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path)

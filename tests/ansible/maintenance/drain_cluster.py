@@ -94,6 +94,10 @@ class Cluster:
         if ours:
             self.node["metadata"]["annotations"][MARK] = "true"
 
+    def touch(self) -> None:
+        """Change the node as its kubelet does."""
+        self.node["metadata"]["resourceVersion"] += "1"
+
     def answer(
         self, method: str, path: str, query: dict[str, list[str]], body: dict[str, Any]
     ) -> _Answer:

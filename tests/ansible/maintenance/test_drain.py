@@ -57,10 +57,19 @@ def test_a_cordon_that_comes_between_is_not_ours(tmp_path: pathlib.Path) -> None
     cluster = Cluster(pod("train"))
     cluster.before_patch = cluster.cordon
     with cluster.serving(tmp_path) as run:
-        done = run("drain")
-    assert done.returncode != 0
+        assert run("drain").returncode == 0
+        assert run("restore").returncode == 0
     assert (cluster.cordoned, cluster.marked) == (True, False)
-    assert "train" in cluster.pods
+    assert cluster.pods == {}
+
+
+def test_a_node_that_its_kubelet_writes_meanwhile_is_cordoned(tmp_path: pathlib.Path) -> None:
+    cluster = Cluster(pod("train"))
+    cluster.before_patch = cluster.touch
+    with cluster.serving(tmp_path) as run:
+        done = run("drain")
+    assert done.returncode == 0, words(done)
+    assert (cluster.cordoned, cluster.marked, cluster.pods) == (True, True, {})
 
 
 def test_a_budget_is_asked_again_until_it_allows(tmp_path: pathlib.Path) -> None:

@@ -14,6 +14,8 @@ ROOTS = [
     each.replace("{{ __preflight_extender_unit }}", VARIABLES["__preflight_extender_unit"])
     for each in VARIABLES["__preflight_roots"]
 ]
+# Files of an uninstall beside its own.
+MORE = {"gpustack_agent": ["leases.yml"], "kube_scheduler": ["uninstall_own.yml"]}
 # Of the agent's uninstall: names in the state folder, which a site may choose.
 STATE = "Look for checkpoint, driver volumes and container folders"
 
@@ -30,7 +32,7 @@ def removed(role: str) -> set[str]:
     """Return the fixed paths that a role's uninstall removes."""
     variables = layout.load(FOLDER / role / "vars/main.yml") if role != "nvidia_uvm" else {}
     found: set[str] = set()
-    files = ["uninstall.yml", *(["leases.yml"] if role == "gpustack_agent" else [])]
+    files = ["uninstall.yml", *MORE.get(role, ())]
     for task in (each for file in files for each in tasks(f"{role}/tasks/{file}")):
         module = task.get("ansible.builtin.file", {})
         if module.get("state") == "absent":
@@ -43,7 +45,8 @@ def removed(role: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "role", ["gpustack_agent", "gpustack_extender", "nvidia_driver", "nvidia_uvm"]
+    "role",
+    ["gpustack_agent", "gpustack_extender", "kube_scheduler", "nvidia_driver", "nvidia_uvm"],
 )
 def test_every_fixed_path_that_uninstall_removes_is_looked_for(role: str) -> None:
     paths = removed(role)

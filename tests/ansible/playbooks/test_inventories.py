@@ -15,7 +15,8 @@ KEYWORDS = {
     "hosts", "import_playbook", "max_fail_percentage", "name", "order", "serial", "strategy",
     "vars_prompt",
 }  # fmt: skip
-INVENTORIES = ("example", "demo")
+INVENTORIES = ("example", "demo", "own")
+SCHEDULERS = {"own": ["sched1", "sched2"]}
 # site.yml imports preflight, cluster, control_plane and gpu_nodes.
 PLAYBOOKS = ("site.yml", "playbooks/verify.yml", "playbooks/uninstall.yml")
 
@@ -26,7 +27,10 @@ def test_the_inventory_has_both_groups(name: str) -> None:
     done = ansible("ansible-inventory", f"--inventory=inventories/{name}", "--list")
     assert done.returncode == 0, done.stderr
     groups = json.loads(done.stdout)
-    assert groups["kube_control_plane"]["hosts"] == ["cp1"]
+    planes = groups["kube_control_plane"]
+    members = [planes, *(groups[child] for child in planes.get("children", ()))]
+    found = [host for group in members for host in group.get("hosts", ())]
+    assert found == SCHEDULERS.get(name, ["cp1"])
     assert groups["gpu_nodes"]["hosts"] == ["gpu1", "gpu2"]
 
 

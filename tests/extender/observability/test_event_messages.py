@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
@@ -11,6 +13,7 @@ from gpustack.model.node import Node
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason
 from gpustack.model.request import ContainerRequest, PodRequest, Selector
+from gpustack.model.search.backtracking import Attempt
 from tests.extender import states
 from tests.extender.calls import bound, filter_nodes
 from tests.extender.client import eventually
@@ -89,6 +92,27 @@ def test_an_event_without_a_close_card_has_only_the_reasons() -> None:
     words = cluster.refuses(states.waiting("p", asks(40, 8)))
     assert words.startswith("no node of 1 fits: 1 InsufficientCore")
     assert "Closest" not in words
+
+
+def test_what_the_quota_says_is_put_down_without_a_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The scheduler waits for it; on a node of several models it took sixty searches."""
+    cluster = Cluster(machine("n1"))
+    cluster.view.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"T4": 100})}))
+    cluster.runs("a", asks(60, 8), "n1")
+    asked = states.waiting("p", asks(50, 8))
+    cluster.view.add_pod(asked)
+    evaluator = NodeEvaluator(cluster.view)
+    words = EventMessages(Snapshotter(cluster.view, evaluator), evaluator, clock=cluster._clock)
+    assert evaluator.of(asked, ("n1",)).of("n1").reason is Reason.QUOTA_EXCEEDED
+    searches: list[Attempt] = []
+    monkeypatch.setattr(Attempt, "answer", searches.append)
+    later = words(asked, {Reason.QUOTA_EXCEEDED: 1}, "n1")
+    assert not searches
+    monkeypatch.undo()
+    cluster.view.remove_pod("a")
+    assert "n1: namespace 'default' holds 0.6 of its 1 T4 cards (a 0.6); the pod needs" in later()
 
 
 def test_pods_that_ask_alike_share_a_search_while_it_is_fresh() -> None:

@@ -156,33 +156,6 @@ def test_no_pod_ends_for_room_that_an_ending_equal_pod_gives(mini: MiniCluster) 
     assert preempt(mini, urgent, {"gpu1": ["low"]}) == {}
 
 
-def end_late(mini: MiniCluster, name: str) -> None:
-    """Let a pod begin to end with a grace period of a hundred years."""
-    metadata = {
-        "deletionTimestamp": "2126-01-01T00:00:00Z",
-        "deletionGracePeriodSeconds": 3_155_760_000,
-    }
-    mini.sees(mini.api.edit("pods", name, {"metadata": metadata}))
-
-
-@pytest.mark.parametrize("priority", [0, HIGH])
-def test_an_ending_without_an_end_keeps_no_room_from_others(
-    mini: MiniCluster, priority: int
-) -> None:
-    bound(mini, "endless", "gpu1", 100, None, priority=priority)
-    bound(mini, "low", "gpu1", 100)
-    end_late(mini, "endless")
-    assert preempt(mini, vip(mini, 100), {"gpu1": ["low"]}) == {"gpu1": ["low"]}
-
-
-def test_an_ending_without_an_end_is_named_where_no_others_help(mini: MiniCluster) -> None:
-    bound(mini, "endless", "gpu1", 100)
-    bound(mini, "low", "gpu1", 100)
-    end_late(mini, "endless")
-    found = preempt(mini, vip(mini, 200), {"gpu1": ["low"]})
-    assert set(found["gpu1"]) == {"low", "endless"}
-
-
 def test_the_quota_of_victims_and_of_the_pod_itself_is_free(
     mini: MiniCluster,
 ) -> None:

@@ -128,6 +128,19 @@ def test_other_models_within_a_quota_are_searched_in_that_time(every_search: Sea
     assert fitting == set(NAMES)
 
 
+def test_other_models_of_one_node_are_searched_in_that_time(every_search: SearchClock) -> None:
+    """Sixty-six searches; they took 0.2 s of each question about such a pod."""
+    clock, seen = every_search, view()
+    seen.set_node(known(host("n0", 16, models=("Tesla P40", "Tesla T4"))))
+    seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 150, "T4": 250})}))
+    asked, evaluator = waiting("a", machines.pod(*[(44, 8)] * 9)), NodeEvaluator(seen)
+    began, time = clock(), SearchTime(SECONDS, clock)
+    assert evaluator.of(asked, ("n0",), time).unsearched
+    assert clock() - began <= SECONDS
+    (answer,) = evaluator.of(asked, ("n0",), SearchTime(1e5, clock)).answers
+    assert answer.reason is Reason.QUOTA_EXCEEDED
+
+
 def test_a_waiting_pod_is_woken_by_the_node_that_was_searched_later(clock: SearchClock) -> None:
     seen = full_but_last()
     evaluator, asked = NodeEvaluator(seen), waiting("a", CARD)
@@ -179,7 +192,7 @@ def test_budgets_without_an_end_are_looked_at_until_the_time_is_over(
     budgets = PodDisruptionBudgets()
     budgets.sync([decode_budget({"metadata": {"name": "b", "namespace": "default"}})])
 
-    def may_cover(_budget: Budget, _pod: object) -> bool:
+    def may_cover(_budget: Budget, _pod: object, _labels: object) -> bool:
         clock.seconds += 1
         return True
 

@@ -6,6 +6,7 @@ each process used by a rule that the agent is told to trust.
 
 import os
 import pathlib
+import subprocess
 
 import pytest
 
@@ -26,6 +27,7 @@ LOST = POINTS if os.geteuid() == 0 else 16.0  # it lacks much where this machine
 HELD_UP = 16.0
 SETTLED = 5.0  # points that hooks err by, where a launch is charged by the time since
 SPANS = 20.0, 20.0
+DRIVER = SIMGPU / "out" / "lib" / "libcuda.so.1"
 
 pytestmark = pytest.mark.long
 
@@ -34,7 +36,21 @@ pytestmark = pytest.mark.long
 def programs() -> None:
     make(SIMGPU, "all", "tests")
     bundle.gather()
-    compiled(bundle.FOLDER, "taker.c", "taker", str(SIMGPU / "out" / "lib" / "libcuda.so.1"))
+    compiled(bundle.FOLDER, "taker.c", "taker", str(DRIVER))
+    own_driver(victims.OWN_DRIVER)
+
+
+def own_driver(folder: pathlib.Path) -> None:
+    """Put a libcuda.so.1 of a tenant's own into a folder, and beside it the driver, renamed."""
+    folder.mkdir(exist_ok=True)
+    renamed = DRIVER.read_bytes().replace(b"libcuda.so.1\0", b"libreal.so.1\0")
+    (folder / "libreal.so").write_bytes(renamed)
+    listed = subprocess.check_output(["nm", "-D", "--defined-only", DRIVER], text=True)
+    names = {line.split()[-1] for line in listed.splitlines()} - {"cuEventRecord", "cuLaunchKernel"}
+    numbered = "".join(f"NAME({number}, {name})\n" for number, name in enumerate(sorted(names)))
+    (folder / "names.h").write_text(numbered)
+    flags = ("-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", f"-I{folder}")
+    compiled(folder, "own_driver.c", "libcuda.so.1", *flags)
 
 
 def held(tmp_path: pathlib.Path, program: str, lost: float = LOST) -> tuple[float, list[list[str]]]:
@@ -75,6 +91,20 @@ def test_a_zeroed_debt_is_paid_by_the_agents_account(tmp_path: pathlib.Path) -> 
 def test_kernels_of_ended_processes_are_paid_for(tmp_path: pathlib.Path, program: str) -> None:
     had, _ = held(tmp_path, program, HELD_UP)
     assert had <= MOST + SETTLED, "of a debt there is none yet"
+
+
+@escape(
+    "Kernels that are short where they are measured and long elsewhere, by a libcuda.so.1 of the"
+    " tenant's own that sees the hook's events",
+    Outcome.REPORTED,
+    "the estimate follows what is measured: in a trial on the simulated card a share of 20 % had"
+    " 50 % for a minute beside one of 80 %. The event ShareExceeded names it; with"
+    f" `collect_gpu_time` its launches wait once it had {BEYOND_SECONDS:.0f} s of GPU time more",
+)
+def test_kernels_that_are_long_where_nothing_measures_are_paid_for(tmp_path: pathlib.Path) -> None:
+    had, events = held(tmp_path, "measured")
+    assert had <= MOST
+    assert events == [["taker", EXCEEDED]]
 
 
 @escape(

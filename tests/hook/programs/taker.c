@@ -5,6 +5,7 @@
  *   taker contexts COUNT MS   a context for each kernel of MS
  *   taker uneven COUNT MS     many kernels of 10 us, and one of MS in the same shape, again and
  * again
+ *   taker steady COUNT MS     kernels of MS
  *
  * COUNT of these run at a time. The ledger lies in the working folder. All end with the first
  * process. */
@@ -108,6 +109,16 @@ static void uneven(uint32_t micros) {
     }
 }
 
+static void steady(uint32_t micros) {
+    void *context, *function;
+    OK(cuInit(0));
+    function = begin(&context);
+    for (;;) {
+        launch(function, micros);
+        OK(cuCtxSynchronize());
+    }
+}
+
 int main(int argc, char **argv) {
     uint32_t micros = argc > 3 ? (uint32_t)atoi(argv[3]) * 1000 : 0;
     for (int i = 0; i < atoi(argv[2]); i++) {
@@ -119,6 +130,8 @@ int main(int argc, char **argv) {
                 each(micros);
             } else if (strcmp(argv[1], "uneven") == 0) {
                 uneven(micros);
+            } else if (strcmp(argv[1], "steady") == 0) {
+                steady(micros);
             }
             contexts(micros);
         }

@@ -13,10 +13,6 @@ def text(testbed: description.Testbed) -> str:
     groups = {role.value: {"hosts": _hosts(testbed, role)} for role in description.Role}
     variables = {
         "ansible_connection": "community.docker.nsenter",
-        "ansible_nsenter_pid": (
-            "{{ lookup('ansible.builtin.file', '"
-            f"{testbed.state}/' ~ inventory_hostname ~ '.pid') | int }}}}"
-        ),
         "ansible_python_interpreter": "/usr/bin/python3",
     }
     inventory = {"all": {"children": groups, "vars": variables}}
@@ -25,5 +21,14 @@ def text(testbed: description.Testbed) -> str:
 
 def _hosts(testbed: description.Testbed, role: description.Role) -> dict[str, dict[str, str]]:
     return {
-        host.name: {"testbed_address": host.address} for host in testbed.hosts if host.role is role
+        host.name: {
+            "testbed_host": host.name,
+            "testbed_address": host.address,
+            # its name here: inventory_hostname is another host's in a task that is delegated
+            "ansible_nsenter_pid": (
+                f"{{{{ lookup('ansible.builtin.file', '{testbed.state}/{host.name}.pid') | int }}}}"
+            ),
+        }
+        for host in testbed.hosts
+        if host.role is role
     }

@@ -122,61 +122,32 @@ static struct gpu_timer_work kernel(CUfunction function, uint64_t gx, uint64_t g
                                    .per_thread = per_thread};
 }
 
-CUresult gate_cuLaunchKernel(struct driver *driver, CUfunction function, unsigned int gx,
-                             unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
-                             unsigned int bz, unsigned int shared, CUstream stream,
+CUresult gate_cuLaunchKernel(struct driver *driver, bool per_thread, CUfunction function,
+                             unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                             unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
                              void **parameters, void **extra) {
-    const struct gpu_timer_work work = kernel(function, gx, gy, gz, bx, by, bz, stream, false);
+    const struct gpu_timer_work work = kernel(function, gx, gy, gz, bx, by, bz, stream, per_thread);
     struct launch launch;
     CUresult result = launch_begin(driver, &work, &launch);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    return launch_end(&launch, REAL(driver, cuLaunchKernel)(function, gx, gy, gz, bx, by, bz,
-                                                            shared, stream, parameters, extra));
+    return launch_end(
+        &launch, REAL_TWIN(driver, per_thread, cuLaunchKernel)(function, gx, gy, gz, bx, by, bz,
+                                                               shared, stream, parameters, extra));
 }
 
-CUresult gate_cuLaunchKernel_ptsz(struct driver *driver, CUfunction function, unsigned int gx,
-                                  unsigned int gy, unsigned int gz, unsigned int bx,
-                                  unsigned int by, unsigned int bz, unsigned int shared,
-                                  CUstream stream, void **parameters, void **extra) {
-    const struct gpu_timer_work work = kernel(function, gx, gy, gz, bx, by, bz, stream, true);
+CUresult gate_cuLaunchCooperativeKernel(struct driver *driver, bool per_thread, CUfunction function,
+                                        unsigned int gx, unsigned int gy, unsigned int gz,
+                                        unsigned int bx, unsigned int by, unsigned int bz,
+                                        unsigned int shared, CUstream stream, void **parameters) {
+    const struct gpu_timer_work work = kernel(function, gx, gy, gz, bx, by, bz, stream, per_thread);
     struct launch launch;
     CUresult result = launch_begin(driver, &work, &launch);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    return launch_end(&launch,
-                      REAL(driver, cuLaunchKernel_ptsz)(function, gx, gy, gz, bx, by, bz, shared,
-                                                        stream, parameters, extra));
-}
-
-CUresult gate_cuLaunchCooperativeKernel(struct driver *driver, CUfunction function, unsigned int gx,
-                                        unsigned int gy, unsigned int gz, unsigned int bx,
-                                        unsigned int by, unsigned int bz, unsigned int shared,
-                                        CUstream stream, void **parameters) {
-    const struct gpu_timer_work work = kernel(function, gx, gy, gz, bx, by, bz, stream, false);
-    struct launch launch;
-    CUresult result = launch_begin(driver, &work, &launch);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    return launch_end(&launch, REAL(driver, cuLaunchCooperativeKernel)(
-                                   function, gx, gy, gz, bx, by, bz, shared, stream, parameters));
-}
-
-CUresult gate_cuLaunchCooperativeKernel_ptsz(struct driver *driver, CUfunction function,
-                                             unsigned int gx, unsigned int gy, unsigned int gz,
-                                             unsigned int bx, unsigned int by, unsigned int bz,
-                                             unsigned int shared, CUstream stream,
-                                             void **parameters) {
-    const struct gpu_timer_work work = kernel(function, gx, gy, gz, bx, by, bz, stream, true);
-    struct launch launch;
-    CUresult result = launch_begin(driver, &work, &launch);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    return launch_end(&launch, REAL(driver, cuLaunchCooperativeKernel_ptsz)(
+    return launch_end(&launch, REAL_TWIN(driver, per_thread, cuLaunchCooperativeKernel)(
                                    function, gx, gy, gz, bx, by, bz, shared, stream, parameters));
 }
 
@@ -189,27 +160,16 @@ static struct gpu_timer_work configured(struct driver *driver, const CUlaunchCon
                   it->blockDimZ, it->hStream, per_thread);
 }
 
-CUresult gate_cuLaunchKernelEx(struct driver *driver, const CUlaunchConfig *config,
+CUresult gate_cuLaunchKernelEx(struct driver *driver, bool per_thread, const CUlaunchConfig *config,
                                CUfunction function, void **parameters, void **extra) {
-    const struct gpu_timer_work work = configured(driver, config, function, false);
+    const struct gpu_timer_work work = configured(driver, config, function, per_thread);
     struct launch launch;
     CUresult result = launch_begin(driver, &work, &launch);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    return launch_end(&launch, REAL(driver, cuLaunchKernelEx)(config, function, parameters, extra));
-}
-
-CUresult gate_cuLaunchKernelEx_ptsz(struct driver *driver, const CUlaunchConfig *config,
-                                    CUfunction function, void **parameters, void **extra) {
-    const struct gpu_timer_work work = configured(driver, config, function, true);
-    struct launch launch;
-    CUresult result = launch_begin(driver, &work, &launch);
-    if (result != CUDA_SUCCESS) {
-        return result;
-    }
-    return launch_end(&launch,
-                      REAL(driver, cuLaunchKernelEx_ptsz)(config, function, parameters, extra));
+    return launch_end(&launch, REAL_TWIN(driver, per_thread, cuLaunchKernelEx)(config, function,
+                                                                               parameters, extra));
 }
 
 /* Launches from before CUDA 4 take their block from cuFuncSetBlockShape: the function stands for
@@ -251,8 +211,8 @@ CUresult gate_cuLaunchGridAsync(struct driver *driver, CUfunction function, int 
 
 /* A graph is one unit; an update that makes it longer or shorter shows in its next times. The
  * memory that it allocates is charged around the launch. */
-static CUresult launch_graph(struct driver *driver, cuGraphLaunch_fn *launch_exec,
-                             CUgraphExec graph, CUstream stream, bool per_thread) {
+CUresult gate_cuGraphLaunch(struct driver *driver, bool per_thread, CUgraphExec graph,
+                            CUstream stream) {
     const struct gpu_timer_work work = {
         .key = {.function = graph}, .threads = 1, .stream = stream, .per_thread = per_thread};
     struct graph_memory memory;
@@ -263,15 +223,7 @@ static CUresult launch_graph(struct driver *driver, cuGraphLaunch_fn *launch_exe
     }
     result = launch_begin(driver, &work, &launch);
     if (result == CUDA_SUCCESS) {
-        result = launch_end(&launch, launch_exec(graph, stream));
+        result = launch_end(&launch, REAL_TWIN(driver, per_thread, cuGraphLaunch)(graph, stream));
     }
     return graph_memory_end(driver, graph, &memory, result);
-}
-
-CUresult gate_cuGraphLaunch(struct driver *driver, CUgraphExec graph, CUstream stream) {
-    return launch_graph(driver, REAL(driver, cuGraphLaunch), graph, stream, false);
-}
-
-CUresult gate_cuGraphLaunch_ptsz(struct driver *driver, CUgraphExec graph, CUstream stream) {
-    return launch_graph(driver, REAL(driver, cuGraphLaunch_ptsz), graph, stream, true);
 }

@@ -39,73 +39,40 @@ static CUresult ended(CUresult result) {
     return result;
 }
 
-CUresult gate_cuStreamBeginCapture(struct driver *driver, CUstream stream) {
-    return begun(REAL(driver, cuStreamBeginCapture)(stream));
+CUresult gate_cuStreamBeginCapture(struct driver *driver, bool per_thread, CUstream stream) {
+    return begun(REAL_TWIN(driver, per_thread, cuStreamBeginCapture)(stream));
 }
 
-CUresult gate_cuStreamBeginCapture_ptsz(struct driver *driver, CUstream stream) {
-    return begun(REAL(driver, cuStreamBeginCapture_ptsz)(stream));
+CUresult gate_cuStreamBeginCapture_v2(struct driver *driver, bool per_thread, CUstream stream,
+                                      int mode) {
+    return begun(REAL_TWIN(driver, per_thread, cuStreamBeginCapture_v2)(stream, mode));
 }
 
-CUresult gate_cuStreamBeginCapture_v2(struct driver *driver, CUstream stream, int mode) {
-    return begun(REAL(driver, cuStreamBeginCapture_v2)(stream, mode));
+CUresult gate_cuStreamBeginCaptureToGraph(struct driver *driver, bool per_thread, CUstream stream,
+                                          CUgraph graph, const CUgraphNode *nodes,
+                                          const CUgraphEdgeData *edges, size_t count, int mode) {
+    return begun(REAL_TWIN(driver, per_thread, cuStreamBeginCaptureToGraph)(stream, graph, nodes,
+                                                                            edges, count, mode));
 }
 
-CUresult gate_cuStreamBeginCapture_v2_ptsz(struct driver *driver, CUstream stream, int mode) {
-    return begun(REAL(driver, cuStreamBeginCapture_v2_ptsz)(stream, mode));
-}
-
-CUresult gate_cuStreamBeginCaptureToGraph(struct driver *driver, CUstream stream, CUgraph graph,
-                                          const CUgraphNode *nodes, const CUgraphEdgeData *edges,
-                                          size_t count, int mode) {
-    return begun(
-        REAL(driver, cuStreamBeginCaptureToGraph)(stream, graph, nodes, edges, count, mode));
-}
-
-CUresult gate_cuStreamBeginCaptureToGraph_ptsz(struct driver *driver, CUstream stream,
-                                               CUgraph graph, const CUgraphNode *nodes,
-                                               const CUgraphEdgeData *edges, size_t count,
-                                               int mode) {
-    return begun(
-        REAL(driver, cuStreamBeginCaptureToGraph_ptsz)(stream, graph, nodes, edges, count, mode));
-}
-
-CUresult gate_cuStreamBeginRecaptureToGraph(struct driver *driver, CUstream stream, int mode,
-                                            CUgraph graph, CUgraphRecaptureCallback callback,
-                                            void *data) {
-    return begun(REAL(driver, cuStreamBeginRecaptureToGraph)(stream, mode, graph, callback, data));
-}
-
-CUresult gate_cuStreamBeginRecaptureToGraph_ptsz(struct driver *driver, CUstream stream, int mode,
-                                                 CUgraph graph, CUgraphRecaptureCallback callback,
-                                                 void *data) {
-    return begun(
-        REAL(driver, cuStreamBeginRecaptureToGraph_ptsz)(stream, mode, graph, callback, data));
+CUresult gate_cuStreamBeginRecaptureToGraph(struct driver *driver, bool per_thread, CUstream stream,
+                                            int mode, CUgraph graph,
+                                            CUgraphRecaptureCallback callback, void *data) {
+    return begun(REAL_TWIN(driver, per_thread, cuStreamBeginRecaptureToGraph)(stream, mode, graph,
+                                                                              callback, data));
 }
 
 /* Recorded into the command list of a graphics API, which submits it. */
-CUresult gate_cuStreamBeginCaptureToCig(struct driver *driver, CUstream stream,
+CUresult gate_cuStreamBeginCaptureToCig(struct driver *driver, bool per_thread, CUstream stream,
                                         CUstreamCigCaptureParams *parameters) {
-    return begun(REAL(driver, cuStreamBeginCaptureToCig)(stream, parameters));
+    return begun(REAL_TWIN(driver, per_thread, cuStreamBeginCaptureToCig)(stream, parameters));
 }
 
-CUresult gate_cuStreamBeginCaptureToCig_ptsz(struct driver *driver, CUstream stream,
-                                             CUstreamCigCaptureParams *parameters) {
-    return begun(REAL(driver, cuStreamBeginCaptureToCig_ptsz)(stream, parameters));
+CUresult gate_cuStreamEndCaptureToCig(struct driver *driver, bool per_thread, CUstream stream) {
+    return ended(REAL_TWIN(driver, per_thread, cuStreamEndCaptureToCig)(stream));
 }
 
-CUresult gate_cuStreamEndCaptureToCig(struct driver *driver, CUstream stream) {
-    return ended(REAL(driver, cuStreamEndCaptureToCig)(stream));
-}
-
-CUresult gate_cuStreamEndCaptureToCig_ptsz(struct driver *driver, CUstream stream) {
-    return ended(REAL(driver, cuStreamEndCaptureToCig_ptsz)(stream));
-}
-
-CUresult gate_cuStreamEndCapture(struct driver *driver, CUstream stream, CUgraph *graph) {
-    return ended(REAL(driver, cuStreamEndCapture)(stream, graph));
-}
-
-CUresult gate_cuStreamEndCapture_ptsz(struct driver *driver, CUstream stream, CUgraph *graph) {
-    return ended(REAL(driver, cuStreamEndCapture_ptsz)(stream, graph));
+CUresult gate_cuStreamEndCapture(struct driver *driver, bool per_thread, CUstream stream,
+                                 CUgraph *graph) {
+    return ended(REAL_TWIN(driver, per_thread, cuStreamEndCapture)(stream, graph));
 }

@@ -1,0 +1,1 @@
+"""``gpustack get``: lists of pods, nodes, cards and quotas."""

@@ -1,0 +1,98 @@
+"""Reads from a host what decides which driver it can have."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: nvidia_driver_host
+short_description: Read a host's NVIDIA cards, its driver and whether its firmware wants signatures
+description:
+  - Returns C(cards) (PCI device numbers), C(switches) (how many NVSwitches), C(nouveau) (whether it
+    drives a card), C(loaded) and C(next) (versions of the driver that runs and of the one that a
+    boot would load; empty if there is none), C(secure_boot), C(enrolled_keys) (files of DKMS keys
+    that the firmware knows).
+  - Changes nothing.
+options:
+  sys_path: {type: path, default: /sys, description: The sys file system.}
+"""
+
+_NVIDIA = "0x10de"
+# Classes of display and 3D controllers, and of other bridges, which an NVSwitch is
+# (https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/: lspci says "Bridge").
+_CARDS = ("0x0300", "0x0302")
+_SWITCHES = ("0x0680",)
+_SECURE_BOOT = "firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+# Where DKMS keeps its key on Debian (dkms 3) and on Ubuntu (shim-signed).
+_KEYS = ("/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der")
+
+
+def cards(sys_path: pathlib.Path) -> dict[str, Any]:
+    """Return the host's cards and NVSwitches, by /sys/bus/pci."""
+    numbers: list[int] = []
+    switches, nouveau = 0, False
+    for device in sorted(sys_path.glob("bus/pci/devices/*")):
+        if (device / "vendor").read_text().strip() != _NVIDIA:
+            continue
+        kind = (device / "class").read_text().strip()
+        if kind.startswith(_CARDS):
+            numbers.append(int((device / "device").read_text(), 16))
+            nouveau |= pathlib.Path(os.path.realpath(device / "driver")).name == "nouveau"
+        switches += kind.startswith(_SWITCHES)
+    return {"cards": numbers, "switches": switches, "nouveau": nouveau}
+
+
+def loaded(sys_path: pathlib.Path) -> str:
+    """Return the version of the driver that runs; empty if none does."""
+    file = sys_path / "module/nvidia/version"
+    return file.read_text().strip() if file.exists() else ""
+
+
+def secure_boot(sys_path: pathlib.Path) -> bool:
+    """Return whether the firmware starts signed kernels only; not so without UEFI."""
+    file = sys_path / _SECURE_BOOT
+    # four bytes of attributes, and one of the value (UEFI 2.10, 3.3)
+    return file.exists() and file.read_bytes()[4:5] == b"\1"
+
+
+def _said(command: list[str]) -> str:
+    """Return what a program says; nothing where it isn't installed.
+
+    The statuses of these say no more than their words: dpkg-query ends with 1 if it doesn't know
+    one of many packages, modinfo if there is no module, mokutil if a key is enrolled.
+    """
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return run.stdout
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        {
+            "sys_path": {"type": "path", "default": "/sys"},
+        },
+        supports_check_mode=True,
+    )
+    sys_path = pathlib.Path(module.params["sys_path"])
+    module.exit_json(
+        **cards(sys_path),
+        loaded=loaded(sys_path),
+        next=_said(["modinfo", "--field=version", "nvidia"]).strip(),
+        secure_boot=secure_boot(sys_path),
+        enrolled_keys=[
+            key for key in _KEYS
+            if os.path.exists(key) and "already enrolled" in _said(["mokutil", "--test-key", key])
+        ],
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

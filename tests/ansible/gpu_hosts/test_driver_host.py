@@ -1,0 +1,95 @@
+"""A host whose cards the driver couldn't take is refused, and a driver of others is left alone."""
+
+import pathlib
+
+import pytest
+
+from tests.ansible import plugins
+from tests.ansible.gpu_hosts.test_driver_plan import NEWER, run
+
+host = plugins.load("roles/nvidia_driver/library/nvidia_driver_host.py")
+H100 = ("0x2330", "0x030200")
+NVSWITCH = ("0x22a3", "0x068000")
+
+
+def device(sys_path: pathlib.Path, slot: str, number: str, kind: str, by: str = "nvidia") -> None:
+    folder = sys_path / "bus/pci/devices" / slot
+    folder.mkdir(parents=True)
+    vendor = "0x8086" if number == "0x1234" else "0x10de"
+    for name, value in {"vendor": vendor, "device": number, "class": kind}.items():
+        (folder / name).write_text(f"{value}\n")
+    if by:
+        (folder / "driver").symlink_to(f"../../drivers/{by}")
+
+
+def test_cards_and_switches_are_told_apart(tmp_path: pathlib.Path) -> None:
+    device(tmp_path, "0000:01:00.0", "0x2330", "0x030200")
+    device(tmp_path, "0000:02:00.0", "0x22a3", "0x068000")
+    device(tmp_path, "0000:03:00.0", "0x10f7", "0x040300")  # a card's sound
+    device(tmp_path, "0000:04:00.0", "0x1234", "0x030000", by="nouveau")  # not NVIDIA's
+    device(tmp_path, "0000:05:00.0", "0x1eb8", "0x030000", by="")
+    expected = {"cards": [0x2330, 0x1EB8], "switches": 1, "nouveau": False}
+    assert host.cards(tmp_path) == expected
+    device(tmp_path, "0000:06:00.0", "0x1eb8", "0x030000", by="nouveau")
+    assert host.cards(tmp_path)["nouveau"]
+
+
+def test_secure_boot_is_read_from_the_firmware(tmp_path: pathlib.Path) -> None:
+    assert not host.secure_boot(tmp_path)
+    file = tmp_path / "firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"\6\0\0\0\0")
+    assert not host.secure_boot(tmp_path)
+    file.write_bytes(b"\6\0\0\0\1")
+    assert host.secure_boot(tmp_path)
+
+
+def boots_signed_only(sys_path: pathlib.Path) -> None:
+    file = sys_path / "firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"\6\0\0\0\1")
+
+
+@pytest.mark.long
+def test_cards_that_nouveau_drives_are_refused(tmp_path: pathlib.Path) -> None:
+    device(tmp_path / "sys", "0000:01:00.0", *H100, by="nouveau")
+    status, said = run(tmp_path, "preflight", apt="done")
+    assert status != 0
+    assert "nouveau drives this host's cards" in said
+
+
+@pytest.mark.long
+def test_unsigned_modules_are_refused_where_none_would_load(tmp_path: pathlib.Path) -> None:
+    boots_signed_only(tmp_path / "sys")
+    built = ["nvidia-kernel-dkms", "libcuda1"]
+    status, said = run(tmp_path, "preflight", apt="done", packages=built)
+    assert status != 0
+    assert (
+        "DKMS signs the modules of nvidia-kernel-dkms: they would be built and never load" in said
+    )
+    signed = ["linux-modules-nvidia-580-server-generic"]
+    status, said = run(tmp_path, "preflight", apt="done", packages=signed)
+    assert status == 0, said
+    # those that are loaded were let in
+    status, said = run(tmp_path, "preflight", apt="done", packages=built, loaded="535.261.03")
+    assert status == 0, said
+
+
+@pytest.mark.long
+def test_switches_without_a_fabric_manager_are_refused(tmp_path: pathlib.Path) -> None:
+    device(tmp_path / "sys", "0000:01:00.0", *H100)
+    device(tmp_path / "sys", "0000:02:00.0", *NVSWITCH)
+    status, said = run(tmp_path, "preflight", apt="done")
+    assert status != 0
+    assert "joined by 1 NVSwitches, and nvidia_driver_packages names no fabric manager" in said
+    both = ["nvidia-open", "nvidia-fabricmanager"]
+    status, said = run(tmp_path, "preflight", apt="done", packages=both)
+    assert status == 0, said
+
+
+@pytest.mark.long
+def test_a_driver_of_others_is_no_change(tmp_path: pathlib.Path) -> None:
+    versions = {"apt": NEWER, "loaded": "535.261.03", "module": "535.261.03"}
+    status, said = run(tmp_path, "plan", **versions, packages=["nvidia-driver-cuda"])
+    assert status == 0, said
+    assert "[[], []]" in said
