@@ -205,15 +205,13 @@ def collect(
     )  # fmt: skip
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
-    unpacked = folder / "unpacked"
+    files = {}
     with tarfile.open(archive) as tar:
-        tar.extractall(unpacked, filter="data")
-    top = unpacked / "gpustack-support"
-    return said, {
-        str(path.relative_to(top)): path.read_text("utf-8")
-        for path in top.rglob("*")
-        if path.is_file()
-    }
+        for member in tar:
+            file = tar.extractfile(member)
+            assert file is not None, "folders come of themselves"
+            files[member.name.removeprefix("gpustack-support/")] = file.read().decode()
+    return said, files
 
 
 @contextlib.contextmanager
