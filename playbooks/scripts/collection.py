@@ -26,7 +26,12 @@ import yaml
 
 NAMESPACE = NAME = "gpustack"
 # Folders of a role and of a collection.
-PLUGINS = {"filter_plugins": "filter", "library": "modules", "lookup_plugins": "lookup"}
+PLUGINS = {
+    "filter_plugins": "filter",
+    "library": "modules",
+    "lookup_plugins": "lookup",
+    "module_utils": "module_utils",
+}
 FILES = ("LICENSE", "CHANGELOG.md")
 EXAMPLE = "inventories/example"
 ANSIBLE = ">=2.16.0"  # as the roles' meta/main.yml say
@@ -77,6 +82,18 @@ def plugin_names(roles: pathlib.Path) -> list[str]:
     return sorted(found)
 
 
+def shared_code(text: str, plugins: pathlib.Path) -> str:
+    """Return a module's text with the roles' `module_utils` imported from the collection."""
+    names = _any_of([path.stem for path in (plugins / "module_utils").glob("*.py")])
+    there = f"ansible_collections.{NAMESPACE}.{NAME}.plugins.module_utils"
+    return re.sub(
+        rf"^(from )ansible\.module_utils( import (?:{names})\b|\.(?:{names}) import )",
+        rf"\1{there}\2",
+        text,
+        flags=re.MULTILINE,
+    )
+
+
 def stage(tree: pathlib.Path) -> None:
     """Write the collection's files into an empty folder."""
     ignore = shutil.ignore_patterns("__pycache__", "*.pyc", ".*", "scripts")
@@ -94,6 +111,8 @@ def stage(tree: pathlib.Path) -> None:
                     raise bundle.BundleError(f"{path}: another role has a plugin of this name")
                 path.rename(tree / "plugins" / outer / path.name)
             folder.rmdir()
+    for path in (tree / "plugins" / "modules").glob("*.py"):
+        path.write_text(shared_code(path.read_text("utf-8"), tree / "plugins"), "utf-8")
     (tree / "playbooks" / "callback_plugins").rename(tree / "plugins" / "callback")
     for path in [*tree.rglob("*.yml"), *tree.rglob("*.j2")]:
         path.write_text(qualified(path.read_text("utf-8"), names, modules), "utf-8")

@@ -13,6 +13,7 @@ from typing import Any
 KINDS = {
     ("v1", "pods"): "Pod",
     ("v1", "nodes"): "Node",
+    ("v1", "events"): "Event",
     ("apps/v1", "daemonsets"): "DaemonSet",
     ("node.k8s.io/v1", "runtimeclasses"): "RuntimeClass",
     ("resource.k8s.io/v1", "deviceclasses"): "DeviceClass",
