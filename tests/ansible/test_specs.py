@@ -17,9 +17,10 @@ OWN_ENTRY_POINTS = {
     "host_snapshot": ("take", "look", "done", "ready", "restore"),
     "node_maintenance": ("restore",),
     "nvidia_driver": ("plan", "reload"),
+    "support": ("pack",),
 }
-# Roles of checks, and of what a run takes back itself.
-INSTALLS_NOTHING = {"node_maintenance", "preflight"}
+# Roles of checks and reports, and of what a run takes back itself.
+INSTALLS_NOTHING = {"node_maintenance", "preflight", "support"}
 
 
 @pytest.mark.parametrize("role", layout.ROLES)

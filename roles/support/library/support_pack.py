@@ -15,7 +15,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
-module: support_archive
+module: support_pack
 short_description: Pack collected texts into one archive that says what it lacks
 description:
   - Reads C(NAME.json) of a folder, each with C(files), name to text, and C(left_out), each with
