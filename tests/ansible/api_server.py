@@ -14,6 +14,7 @@ KINDS = {
     ("v1", "pods"): "Pod",
     ("v1", "nodes"): "Node",
     ("v1", "events"): "Event",
+    ("coordination.k8s.io/v1", "leases"): "Lease",
     ("apps/v1", "daemonsets"): "DaemonSet",
     ("node.k8s.io/v1", "runtimeclasses"): "RuntimeClass",
     ("resource.k8s.io/v1", "deviceclasses"): "DeviceClass",

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.long
 FACTS = """\
 from ansible.module_utils.basic import AnsibleModule
 systemd = {{"version": 252}}
-facts = {{"service_mgr": "systemd", "systemd": systemd, "system": "Linux", "pkg_mgr": "{packages}"}}
+facts = {{"service_mgr": "systemd", "systemd": systemd, "system": "Linux", "pkg_mgr": "{packages}",
+         "distribution": "Debian", "distribution_version": "12.8"}}
 module = AnsibleModule(argument_spec={{}}, supports_check_mode=True)
 module.exit_json(ansible_facts={{"architecture": "{architecture}", **facts}})
 """

@@ -67,6 +67,7 @@ def test_roles_start_and_stop_no_unit_of_others() -> None:
         ("kube_scheduler", "{{ __kube_scheduler_unit }}"),
         ("kube_scheduler", "{{ __kube_scheduler_own_unit }}"),
         ("host_snapshot", "{{ item }}"),  # of these
+        ("nvidia_driver", "nvidia-fabricmanager.service"),  # beside NVSwitches, with our driver
     }
     of_snapshots = layout.load(layout.ROOT / "roles/host_snapshot/vars/main.yml")
     for units in of_snapshots["__host_snapshot_units"].values():
