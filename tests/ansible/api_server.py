@@ -76,7 +76,7 @@ def documents(objects: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
         resources = []
         for (of, resource), kind in served.items():
             if of == version:
-                namespaced = resource in ("pods", "daemonsets")
+                namespaced = kind in {"Pod", "DaemonSet", "Event", "Lease"}
                 resources.append(
                     {"name": resource, "kind": kind, "namespaced": namespaced, "verbs": _VERBS,
                      "singularName": kind.lower()}

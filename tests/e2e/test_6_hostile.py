@@ -105,7 +105,8 @@ def test_a_tenant_that_ignores_its_end_is_killed_and_its_card_is_free(
     site.kubectl.apply(pod)
     wait_for("the Event", lambda: site.kubectl.items("events", OF_FOREIGN_LIMITS))
     site.kubectl.apply(workloads.pod("next", whole, nodeSelector=PLACE))
-    site.running("next")
+    # Its cards stay taken while the sandbox of the one before is ready, 250 s at most.
+    site.running("next", seconds=300)
     names = {each["metadata"]["name"] for each in site.kubectl.items("pods")}
     assert names == {"next"}
     assert "cuda-workload" not in site.on(HOST, "ps", "-e", "-o", "args")
