@@ -60,38 +60,59 @@ def secure_boot(sys_path: pathlib.Path) -> bool:
     return file.exists() and file.read_bytes()[4:5] == b"\1"
 
 
-def _said(command: list[str]) -> str:
+def _said(command: list[str], worst: int) -> str:
     """Return what a program says; nothing where it isn't installed.
 
-    The statuses of these say no more than their words: dpkg-query ends with 1 if it doesn't know
-    one of many packages, modinfo if there is no module, mokutil if a key is enrolled.
+    Args:
+        command: the program and its arguments.
+        worst: the highest status that it may end with. modinfo ends with 1 if there is no module,
+            and mokutil if a key is enrolled.
+
+    Raises:
+        RuntimeError: it ended with a higher one.
     """
     try:
         run = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return ""
+    if run.returncode > worst:
+        raise RuntimeError(f"{command[0]} ended with status {run.returncode}: {run.stderr.strip()}")
     return run.stdout
+
+
+def next_driver() -> str:
+    """Return the version of the driver that a boot would load; empty if there is none."""
+    return _said(["modinfo", "--field=version", "nvidia"], worst=1).strip()
+
+
+def enrolled_keys() -> list[str]:
+    """Return the files of DKMS keys that the firmware knows; none where mokutil can't say."""
+    return [
+        key
+        for key in _KEYS
+        if os.path.exists(key)
+        and "already enrolled" in _said(["mokutil", "--test-key", key], worst=255)
+    ]
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        {
-            "sys_path": {"type": "path", "default": "/sys"},
-        },
+        {"sys_path": {"type": "path", "default": "/sys"}},
         supports_check_mode=True,
     )
     sys_path = pathlib.Path(module.params["sys_path"])
-    module.exit_json(
-        **cards(sys_path),
-        loaded=loaded(sys_path),
-        next=_said(["modinfo", "--field=version", "nvidia"]).strip(),
-        secure_boot=secure_boot(sys_path),
-        enrolled_keys=[
-            key for key in _KEYS
-            if os.path.exists(key) and "already enrolled" in _said(["mokutil", "--test-key", key])
-        ],
-    )  # fmt: skip
+    try:
+        found = {
+            **cards(sys_path),
+            "loaded": loaded(sys_path),
+            "next": next_driver(),
+            "secure_boot": secure_boot(sys_path),
+            "enrolled_keys": enrolled_keys(),
+        }
+    except RuntimeError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**found)
 
 
 if __name__ == "__main__":
