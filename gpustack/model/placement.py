@@ -8,6 +8,7 @@ computes a pod's resources, applied card by card).
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from gpustack.model.node import Node
 from gpustack.model.refusal import Refusal
@@ -114,9 +115,10 @@ def _peak(node: Node, placement: Placement, find: _Find) -> Mapping[int, Use]:
     return peak
 
 
-def sidecars_before(
-    containers: Iterable[ContainerPlacement], index: int
-) -> list[ContainerPlacement]:
+_Container = TypeVar("_Container", bound=ContainerRequest | ContainerPlacement)
+
+
+def sidecars_before(containers: Iterable[_Container], index: int) -> list[_Container]:
     """Return the restartable init containers that run while init container `index` does."""
     return [
         container

@@ -13,7 +13,13 @@ from gpustack.cli.output.listing import ListedItem, Listing
 from gpustack.cli.output.printing import Alarm
 from gpustack.model.cluster.cluster import Cluster
 from gpustack.model.node import Node
-from gpustack.model.placement import ContainerPlacement, Placement, given, models_of
+from gpustack.model.placement import (
+    ContainerPlacement,
+    Placement,
+    given,
+    models_of,
+    sidecars_before,
+)
 from gpustack.model.request import ANY, BadRequest, ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.units import CORES_PER_CARD, cards_text
 from gpustack.wire.keys import Keys
@@ -153,12 +159,7 @@ def _at_most(containers: Iterable[ContainerRequest | ContainerPlacement]) -> int
     found = list(containers)
     running = sum(each.cores for each in found if each.kind is not ContainerKind.INIT)
     starting = (
-        init.cores
-        + sum(
-            each.cores
-            for each in found
-            if each.kind is ContainerKind.SIDECAR and each.index < init.index
-        )
+        init.cores + sum(each.cores for each in sidecars_before(found, init.index))
         for init in found
         if init.kind is ContainerKind.INIT
     )
