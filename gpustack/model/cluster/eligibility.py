@@ -92,7 +92,7 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """One expression of node affinity."""
+    """One expression of node affinity, or of a label selector."""
 
     key: str
     operator: Operator

@@ -16,13 +16,17 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from gpustack.model.cluster.eligibility import Operator, Requirement
 from gpustack.model.lru import remembered
 
 _PARTS: Final = 16  # what is read of a selector takes so many times its bytes
 # Of a namespace, with the selectors: 600 budgets of usual selectors, 2 ms a pod.
 _MOST_BYTES: Final = 64 << 10
 _BUDGET_BYTES: Final = 64
-_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+# Of the selectors of pods; node affinity has more.
+_OPERATORS: Final = frozenset(
+    {Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST}
+)
 
 
 class Labelled(Protocol):
@@ -46,24 +50,6 @@ class Labelled(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Requirement:
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-
-    def meets(self, labels: Mapping[str, str]) -> bool:
-        match self.operator:
-            case "In":
-                return labels.get(self.key) in self.values
-            case "NotIn":
-                return labels.get(self.key) not in self.values
-            case "Exists":
-                return self.key in labels
-            case _:
-                return self.key not in labels
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """What one PodDisruptionBudget allows now.
 
@@ -84,7 +70,7 @@ class Budget:
     endless: bool = False
 
     @property
-    def selects(self) -> tuple[_Requirement, ...]:
+    def selects(self) -> tuple[Requirement, ...]:
         """What a pod's labels must meet; empty: it selects no pod."""
         return _remembered_requirements(self.selector) if self.selector else ()
 
@@ -98,7 +84,7 @@ class Budget:
             return False
         if labels is None or self.endless:
             return self.endless or bool(self.selector)
-        return bool(self.selector) and all(each.meets(labels) for each in self.selects)
+        return bool(self.selector) and all(each.met(labels) for each in self.selects)
 
     def _counts(self, pod: Labelled) -> bool:
         return pod.namespace == self.namespace and pod.name not in self.ending
@@ -110,28 +96,29 @@ def decode_budget(value: Mapping[str, Any]) -> Budget:
     One whose selector has an unknown operator selects nothing, as in the scheduler.
     """
     metadata, status = value["metadata"], value.get("status") or {}
-    selector = msgspec.json.encode((value.get("spec") or {}).get("selector") or {})
-    found = _requirements(selector)
-    known = all(each.operator in _OPERATORS for each in found)
+    selector = (value.get("spec") or {}).get("selector") or {}
+    expressions = selector.get("matchExpressions") or ()
+    known = all(each.get("operator") in _OPERATORS for each in expressions)
+    selects = known and bool(expressions or selector.get("matchLabels"))
     return Budget(
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
-        selector=selector if found and known else b"",
+        selector=msgspec.json.encode(selector) if selects else b"",
         allowed=int(status.get("disruptionsAllowed") or 0),
         ending=frozenset(status.get("disruptedPods") or ()),
     )
 
 
-def _requirements(text: bytes) -> tuple[_Requirement, ...]:
+def _requirements(text: bytes) -> tuple[Requirement, ...]:
     selector: Mapping[str, Any] = msgspec.json.decode(text)
     labels = (selector.get("matchLabels") or {}).items()
     expressions = selector.get("matchExpressions") or ()
     return (
-        *(_Requirement(key=key, operator="In", values=(each,)) for key, each in labels),
+        *(Requirement(key=key, operator=Operator.IN, values=(each,)) for key, each in labels),
         *(
-            _Requirement(
+            Requirement(
                 key=each.get("key", ""),
-                operator=each.get("operator", ""),
+                operator=Operator(each["operator"]),
                 values=tuple(each.get("values") or ()),
             )
             for each in expressions
