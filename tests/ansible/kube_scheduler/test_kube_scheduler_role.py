@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import time
 
 import pytest
 import yaml
@@ -256,6 +257,9 @@ def test_check_mode_names_an_edited_file_and_nothing_else(make: Make) -> None:
     host = make("unit")
     assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
     host.config.write_text(host.config.read_text() + "# hand\n")
+    # An edit in the second of the scheduler's start passes for one before it.
+    later = time.time() + 60
+    os.utime(host.config, (later, later))
     done = host.play("main", "--check", kube_scheduler_extender_url=GOOD)
     assert (done.returncode, changes(done.stdout)) == (0, 1), done.stdout
 
