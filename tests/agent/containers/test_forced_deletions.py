@@ -28,12 +28,17 @@ def _lose(host: Host, pod: Pod, **annotations: str) -> str:
     return running
 
 
-def _is_given_when_it_ends(host: Host, running: str) -> None:
-    """Check that another pod gets card 1 after the end of this container, and not before."""
+def _is_taken(host: Host) -> None:
+    """Check that no pod gets card 1."""
     refused = host.whole_card("refused", 1)
     with pytest.raises(AdmissionError, match="NoWholeCard"):
         host.kubelet.admit(refused)
     host.end(refused, "Failed")
+
+
+def _is_given_when_it_ends(host: Host, running: str) -> None:
+    """Check that another pod gets card 1 after the end of this container, and not before."""
+    _is_taken(host)
     host.cri.exit(running)
     assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
 
@@ -92,10 +97,7 @@ def test_a_container_that_is_long_in_the_making_keeps_its_card(
     host.kubelet.remove(pod)
     host.wait_until(lambda: host.agent.pods.get(uid) is None)
     host.agent.recovery.free_ended()
-    refused = host.whole_card("refused", 1)
-    with pytest.raises(AdmissionError, match="NoWholeCard"):
-        host.kubelet.admit(refused)
-    host.end(refused, "Failed")
+    _is_taken(host)
     held = (IDLE, Use(cores=50, memory_units=32))
     host.wait_until(lambda: decode_node(KEYS, host.api.get("nodes", NODE)).uses == held)
     running = host.cri.run(uid, "c0")
@@ -118,10 +120,7 @@ def test_a_container_in_the_making_keeps_its_card_over_a_restart(host: Host) -> 
     host.kubelet.remove(pod)
     host.start_agent()
     host.agent.recovery.free_ended()
-    refused = host.whole_card("refused", 1)
-    with pytest.raises(AdmissionError, match="NoWholeCard"):
-        host.kubelet.admit(refused)
-    host.end(refused, "Failed")
+    _is_taken(host)
     running = host.cri.run(uid, "c0")
     assert host.agent.records.get(uid) is not None
     host.cri.exit(running)
