@@ -8,7 +8,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import textwrap
@@ -16,7 +15,9 @@ from typing import Any
 
 import yaml
 
+from tests.ansible.kube_scheduler.scheduler_host import GOOD, JOURNALCTL, PARTS
 from tests.ansible.rendering import ansible
+from tests.control_plane.processes import free_port
 
 SCHEDULER = """\
     #!{python}
@@ -31,14 +32,8 @@ SCHEDULER = """\
         sys.exit()
     if "stuck" in said:
         sys.exit("run.go:72: no right to do that")
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-        def log_message(self, *_):
-            pass
+    {handler}
     address = ("127.0.0.1", int(flags["--secure-port"]))
-    http.server.ThreadingHTTPServer.allow_reuse_address = True
     http.server.ThreadingHTTPServer(address, Handler).serve_forever()
     """
 SYSTEMCTL = """\
@@ -50,11 +45,7 @@ SYSTEMCTL = """\
         text = unit.read_text().replace("\\\\\\n", " ")
         [line] = [line for line in text.splitlines() if line.startswith("ExecStart=")]
         return shlex.split(line.partition("=")[2])
-    def alive():
-        try:
-            return "Z" not in pathlib.Path(f"/proc/{{pid.read_text()}}/stat").read_text().split()[2]
-        except OSError:
-            return False
+    {alive}
     def end():
         if alive():
             os.kill(int(pid.read_text()), signal.SIGKILL)
@@ -91,12 +82,7 @@ PGREP = """\
     #!/bin/sh
     pid=$(cat "{folder}/pid") && echo "$pid $(tr '\\0' ' ' < "/proc/$pid/cmdline")"
     """
-JOURNALCTL = """\
-    #!/bin/sh
-    cat "{folder}/journal"
-    """
 UNIT = "gpustack-scheduler.service"
-GOOD = "http://127.0.0.1:3456/scheduler"
 IDENTITY = {
     "apiVersion": "v1",
     "kind": "Config",
@@ -119,8 +105,7 @@ class OwnHost:
 
     def __post_init__(self) -> None:
         """Lay its programs."""
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port = listener.getsockname()[1]
+        self.port = free_port()
         # of a test that runs beside others
         self.user = f"gs-own-{self.port}"
         (self.folder / "bin").mkdir()
@@ -129,7 +114,10 @@ class OwnHost:
         self.give("v1.37.2")
 
     def _lay(self, path: pathlib.Path, text: str, version: str = "") -> None:
-        values = {"python": sys.executable, "folder": self.folder, "unit": UNIT, "version": version}
+        values = {
+            "python": sys.executable, "folder": self.folder, "unit": UNIT, "version": version,
+            **PARTS,
+        }  # fmt: skip
         path.write_text(textwrap.dedent(text).format(**values))
         path.chmod(0o755)
 

@@ -36,6 +36,25 @@ spec:
     image: registry.test/kube-scheduler:v1.34.4
     command: [kube-scheduler, --leader-elect=true]
 """
+# Parts of the programs of this host and of one with a scheduler of our own.
+PARTS = {
+    "handler": """\
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+http.server.ThreadingHTTPServer.allow_reuse_address = True
+""",
+    "alive": """\
+def alive():
+    try:
+        return "Z" not in pathlib.Path(f"/proc/{pid.read_text()}/stat").read_text().split()[2]
+    except OSError:
+        return False
+""",
+}
 SCHEDULER = """\
     #!{python}
     import http.server, pathlib, sys
@@ -45,13 +64,7 @@ SCHEDULER = """\
     said = pathlib.Path(named[0]).read_text() if named else ""
     if "broken" in said:
         sys.exit("run.go:74: no such extender")
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-        def log_message(self, *_):
-            pass
-    http.server.ThreadingHTTPServer.allow_reuse_address = True
+    {handler}
     http.server.ThreadingHTTPServer(("127.0.0.1", {port}), Handler).serve_forever()
     """
 SYSTEMCTL = """\
@@ -59,11 +72,7 @@ SYSTEMCTL = """\
     import os, pathlib, signal, subprocess, sys
     folder = pathlib.Path("{folder}")
     pid = folder / "pid"
-    def alive():
-        try:
-            return "Z" not in pathlib.Path(f"/proc/{{pid.read_text()}}/stat").read_text().split()[2]
-        except OSError:
-            return False
+    {alive}
     verb = sys.argv[1]
     if verb in ("start", "restart"):
         if alive():
@@ -117,7 +126,7 @@ class Host:
         shown = f"{self.shown}\nExecStart={{ {start} }}"
         values = {
             "python": sys.executable, "version": self.version, "port": self.port,
-            "folder": self.folder, "command": self.command.split(), "shown": repr(shown),
+            "folder": self.folder, "command": self.command.split(), "shown": repr(shown), **PARTS,
         }  # fmt: skip
         for name, text in (
             ("kube-scheduler", SCHEDULER), ("systemctl", SYSTEMCTL), ("pgrep", PGREP),

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.ansible.kube_scheduler.own_host import GOOD, IDENTITY, OwnHost
+from tests.ansible.kube_scheduler.own_host import IDENTITY, OwnHost
+from tests.ansible.kube_scheduler.scheduler_host import GOOD
 from tests.ansible.rendering import words
 from tests.control_plane.processes import free_port
 from tests.testbed.artifacts import kubernetes
