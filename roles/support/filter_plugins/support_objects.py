@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -43,10 +42,18 @@ _CARD: Picked = {
                  "numa": True, "bus": True, "healthy": True, "since": True}],
 }  # fmt: skip
 _MOST = 1024  # characters of a value
-_KEYS = re.compile(
-    r"predicate-(time|node|gpu-(idx|uuid)(-init)?-\d+)|gpu-(assigned|retry|model|uuid|topology"
-    r"|placement)|vcuda-core-limit|driver-path|gang|gang-size"
-)
+# Of the annotations of a pod, without our domain; the extender reads no more than 64 containers.
+_OF_PODS = frozenset(
+    {
+        "predicate-time", "predicate-node", "gpu-assigned", "gpu-retry", "gpu-model", "gpu-uuid",
+        "gpu-topology", "gpu-placement", "vcuda-core-limit", "driver-path", "gang", "gang-size",
+        *(
+            f"predicate-gpu-{kind}-{at}"
+            for kind in ("idx", "idx-init", "uuid", "uuid-init")
+            for at in range(64)
+        ),
+    }
+)  # fmt: skip
 
 
 def pick(value: Any, form: Any) -> Any:
@@ -117,7 +124,7 @@ def pods(found: Iterable[Picked], domain: str) -> list[Picked]:
         ours = {
             short: pick(annotations[key], True)
             for key, short in own.items()
-            if short != key and _KEYS.fullmatch(short)
+            if short != key and short in _OF_PODS
         }
         if asks or ours:
             picked.append({**one, **({"annotations": ours} if ours else {})})
@@ -136,14 +143,7 @@ def events(found: Iterable[Picked]) -> list[Picked]:
 
 def annotation_names(domain: str) -> list[str]:
     """Return the names of our annotations."""
-    names = [
-        "predicate-time", "predicate-node", "gpu-assigned", "gpu-retry", "gpu-model", "gpu-uuid",
-        "gpu-topology", "gpu-placement", "vcuda-core-limit", "driver-path", "gpu-devices", "gang",
-        "gang-size",
-    ]  # fmt: skip
-    for kind in ("idx", "idx-init", "uuid", "uuid-init"):
-        names += [f"predicate-gpu-{kind}-{at}" for at in range(64)]
-    return [f"{domain}/{name}" for name in names]
+    return sorted(f"{domain}/{name}" for name in (*_OF_PODS, "gpu-devices"))
 
 
 def names(objects: Iterable[Picked]) -> list[str]:
