@@ -97,6 +97,7 @@ def test_a_change_that_needs_a_boot_is_refused_unless_allowed(tmp_path: pathlib.
     assert status == 0, said
 
 
+@pytest.mark.nightly
 def test_a_driver_that_waits_for_a_boot_is_a_change(tmp_path: pathlib.Path) -> None:
     versions = {"apt": "done", "loaded": "535.261.03", "module": "550.163.01"}
     status, said = run(tmp_path, "plan", **versions, reboot=True)

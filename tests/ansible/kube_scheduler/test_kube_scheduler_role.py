@@ -253,6 +253,7 @@ def test_preflight_refuses_a_configuration_that_is_not_to_be_merged_into(
     assert said in words(done), done.stdout
 
 
+@pytest.mark.nightly
 def test_check_mode_names_an_edited_file_and_nothing_else(make: Make) -> None:
     host = make("unit")
     assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0

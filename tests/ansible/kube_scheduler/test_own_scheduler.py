@@ -91,6 +91,7 @@ def test_one_that_has_never_run_is_stopped(host: OwnHost) -> None:
     assert host.play("verify").returncode == 0
 
 
+@pytest.mark.nightly
 def test_a_new_program_restarts_it_and_a_bad_one_does_not(host: OwnHost) -> None:
     assert host.play().returncode == 0
     pid = host.pid
@@ -116,6 +117,7 @@ def test_a_file_that_a_broken_off_run_has_left_restarts_it(host: OwnHost) -> Non
     assert host.pid != pid
 
 
+@pytest.mark.nightly
 def test_drift_sees_what_somebody_has_changed_by_hand(host: OwnHost) -> None:
     assert host.play().returncode == 0
     host.config.write_text(host.config.read_text().replace("gpustack-scheduler", "kube-scheduler"))

@@ -34,6 +34,7 @@ def test_gpu_pods_leave_and_all_others_stay(tmp_path: pathlib.Path) -> None:
         assert "changed=0" in run("restore").stdout
 
 
+@pytest.mark.nightly
 def test_all_pods_leave_where_told(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(pod("train"), pod("web", gpu=False), pod("daemon", owner="apps/v1 DaemonSet"))
     with cluster.serving(tmp_path) as run:
@@ -42,6 +43,7 @@ def test_all_pods_leave_where_told(tmp_path: pathlib.Path) -> None:
     assert set(cluster.pods) == {"daemon"}
 
 
+@pytest.mark.nightly
 def test_a_cordon_of_somebody_else_stays(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(pod("train"))
     cluster.cordon()
@@ -63,6 +65,7 @@ def test_a_cordon_that_comes_between_is_not_ours(tmp_path: pathlib.Path) -> None
     assert cluster.pods == {}
 
 
+@pytest.mark.nightly
 def test_a_node_that_its_kubelet_writes_meanwhile_is_cordoned(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(pod("train"))
     cluster.before_patch = cluster.touch
@@ -82,6 +85,7 @@ def test_a_budget_is_asked_again_until_it_allows(tmp_path: pathlib.Path) -> None
     assert cluster.tries == ["other", "train", "train", "train", "train"]
 
 
+@pytest.mark.nightly
 def test_a_pod_that_changes_while_it_is_evicted_is_asked_again(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(pod("train"))
     cluster.conflicts["train"] = 2
@@ -91,6 +95,7 @@ def test_a_pod_that_changes_while_it_is_evicted_is_asked_again(tmp_path: pathlib
     assert (cluster.tries, cluster.pods) == (["train"] * 3, {})
 
 
+@pytest.mark.nightly
 def test_a_pod_that_comes_back_to_the_node_is_named(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(pod("train"), pod("other"))
     cluster.returning.add("train")
@@ -129,6 +134,7 @@ def test_a_failed_drain_leaves_an_earlier_runs_cordon(tmp_path: pathlib.Path) ->
     assert (cluster.cordoned, cluster.marked) == (True, True)
 
 
+@pytest.mark.nightly
 def test_a_pod_that_does_not_go_is_named(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(pod("train"))
     cluster.stuck.add("train")

@@ -87,6 +87,7 @@ def test_a_node_keeps_nothing_of_ours(tmp_path: pathlib.Path) -> None:
     assert "changed=0" in words(cluster.forget(tmp_path))
 
 
+@pytest.mark.nightly
 def test_a_kubelet_that_goes_on_is_named_and_the_description_stays(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(node(core="200"))
     done = cluster.forget(tmp_path, kubelet_seconds=1)

@@ -113,6 +113,7 @@ def test_a_whole_upgrade_is_rolled_back_once(tmp_path: pathlib.Path) -> None:
     assert host.restarted == []
 
 
+@pytest.mark.nightly
 def test_a_run_that_changes_nothing_keeps_the_last_upgrades_files(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path)
     host.must("take")
@@ -158,6 +159,7 @@ def test_a_first_installation_is_taken_back_to_nothing(tmp_path: pathlib.Path) -
     assert host.restarted == []
 
 
+@pytest.mark.nightly
 def test_check_mode_keeps_and_restores_nothing(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path)
     host.must("take", "--check")

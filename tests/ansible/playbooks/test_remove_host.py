@@ -127,12 +127,14 @@ def test_a_driver_that_others_need_keeps_the_hosts_pods(tmp_path: pathlib.Path) 
     assert came(run) == []
 
 
+@pytest.mark.nightly
 def test_a_run_despite_pods_does_not_ask_the_host(tmp_path: pathlib.Path) -> None:
     run = remove(tmp_path, "--extra-vars=uninstall_despite_pods=true", gpu1={"fails": [ASK]})
     assert run.status == 0, run.output
     assert ("nvidia_driver/uninstall", "gpu1") in came(run)
 
 
+@pytest.mark.nightly
 def test_check_mode_does_not_ask_for_pods_that_it_has_not_evicted(tmp_path: pathlib.Path) -> None:
     run = remove(tmp_path, "--check", gpu1={"fails": [ASK]})
     assert run.status == 0, run.output

@@ -106,6 +106,7 @@ def test_each_right_that_a_unit_keeps_has_its_reason(units: pathlib.Path, name: 
         assert names & comments, f"{right}: say in the unit's template why it is kept"
 
 
+@pytest.mark.nightly
 def test_the_device_unit_of_an_old_systemd_may_make_every_node(tmp_path: pathlib.Path) -> None:
     """Before 244 a pattern stands for the numbers that the kernel knew when the unit started."""
     for version, filtered in {243: False, 245: True}.items():
