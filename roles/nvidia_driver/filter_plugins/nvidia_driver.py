@@ -120,7 +120,8 @@ def _is_open(chosen: str, branch: int, cards: Sequence[int]) -> bool:
         raise AnsibleFilterError(
             f"Cards of PCI number 10de:{newest[0]} need a driver of {WITH_BLACKWELL} or newer, and "
             f"this one is {branch}: choose a newer one (nvidia_driver_branch), or name the "
-            "packages of NVIDIA's own repository (nvidia_driver_packages)."
+            "packages of NVIDIA's own repository (nvidia_driver_packages), or [] where a driver "
+            "is here already."
         )
     if chosen == "auto":
         is_open = bool(newest) or (branch >= OPEN_BY_DEFAULT and bool(cards) and not old)
