@@ -121,7 +121,7 @@ clock: native ## The tests whose verdict rests on a clock: they run alone
 	@$(STEP) clock -- pytest -q -m clock --reruns 4 tests
 
 .PHONY: nightly
-nightly: native ## Properties with 20 000 random examples each, 10⁶ inputs a fuzzer, more of what is long, and a cluster of Kubernetes 1.34
+nightly: native testbed-build ## Properties with 20 000 random examples each, 10⁶ inputs a fuzzer, more of what is long, and a cluster of Kubernetes 1.34
 	@$(STEP) nightly -- pytest -q -n 2 --dist load -m "(hypothesis or nightly) and not testbed and not gpu" \
 	  --profile nightly tests
 	@$(MAKE) --no-print-directory api-server e2e TESTBED=testbed TESTBED_KUBERNETES=1.34
