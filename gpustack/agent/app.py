@@ -89,8 +89,8 @@ class Agent:
         self.records = open_records(settings.state_dir)
         self._build_views(HeldFiles(store))
         self._build_allocator(device_dir, linker_cache)
-        self._build_kubelet()
         self._build_activity()
+        self._build_kubelet()
         self.virtual_manager = virtual_manager.build(
             settings, self.pods, self.runtime, self.inventory, self.originals, kernel=kernel
         )
@@ -205,9 +205,9 @@ class Agent:
             durations=self.durations,
             on_kubelet_restart=self.finder.kubelet_restarted,
         )
-        held, labels = self.recovery.with_held, settings.node_labels
+        held, labels, found = self.recovery.with_held, settings.node_labels, self.escapes.standing
         self.publisher = NodePublisher(
-            client=self.client, keys=keys, inventory=self.inventory, held=held, labels=labels
+            self.client, keys, self.inventory, held=held, labels=labels, violations=found
         )
         self.condition = Condition(
             tasks=self.tasks,
