@@ -49,7 +49,7 @@ class ClusterSnapshot:
     pods: Mapping[str, PodState]
     quotas: Sequence[Mapping[str, Any]]
     policy: Policy
-    texts: Mapping[str, str] = MappingProxyType({})
+    texts: Mapping[str, str]
 
     def named(self, namespace: str, name: str) -> PodState | None:
         """Return a pod by its name; of two, that which isn't being deleted."""
