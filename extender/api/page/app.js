@@ -113,7 +113,7 @@ function totals(cluster) {
 function violations(pods) {
   const number = words.violations(pods);
   if (!number) return "none";
-  return `${number} of ${words.several(pods.filter((pod) => pod.violations.length).length, "pod")}`;
+  return `${number} in ${words.several(pods.filter((pod) => pod.violations.length).length, "pod")}`;
 }
 
 function limits(quota) {
