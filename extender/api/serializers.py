@@ -19,7 +19,7 @@ from gpustack.model.request import PodRequest, Selector
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import Use
 from gpustack.wire import explanations, violations
-from gpustack.wire.violations import Violation
+from gpustack.wire.violations import ShareViolation
 
 
 class ClusterValues:
@@ -116,7 +116,7 @@ def _card(card: Card, use: Use) -> dict[str, Any]:
 
 
 def _tenant(
-    pod: PodState, held: Placement, node: Node, said: Sequence[Violation]
+    pod: PodState, held: Placement, node: Node, said: Sequence[ShareViolation]
 ) -> dict[str, Any]:
     # A node may say anything; of pods that aren't bound to it, it isn't heard.
     names = {each.name for each in held.containers} if pod.node == node.name else set()

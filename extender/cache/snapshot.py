@@ -26,7 +26,7 @@ from gpustack.model.placement import Placement
 from gpustack.model.policies import Policy
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.wire import explanations, violations
-from gpustack.wire.violations import Violation
+from gpustack.wire.violations import ShareViolation
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class ClusterSnapshot:
         """Return what a pod holds."""
         return next((each for each in self.cluster.tenants if each.uid == uid), None)
 
-    def violations(self, node: str) -> tuple[Violation, ...]:
+    def violations(self, node: str) -> tuple[ShareViolation, ...]:
         """Return what a node says of its containers; one that can't be read says nothing."""
         try:
             return violations.decode(self.texts.get(node, ""))

@@ -23,7 +23,7 @@ from gpustack.wire.kube.eligibility import parse_host
 from gpustack.wire.nodes import decode_node
 from gpustack.wire.pods import finished, holding, parse_held_limits, parse_limits
 from gpustack.wire.quota import BadQuota, decode_quota
-from gpustack.wire.violations import BadViolations, Violation, decode, of_pod, text_of
+from gpustack.wire.violations import BadViolations, ShareViolation, decode, of_pod, text_of
 
 
 def read(keys: Keys, snapshot: Snapshot) -> Cluster:
@@ -96,14 +96,14 @@ def undecided(keys: Keys, pod: Mapping[str, Any], request: PodRequest) -> str:
     return ""
 
 
-def violations(keys: Keys, snapshot: Snapshot) -> dict[str, tuple[Violation, ...]]:
+def violations(keys: Keys, snapshot: Snapshot) -> dict[str, tuple[ShareViolation, ...]]:
     """Return what the agents say of their containers, by node; not what can't be read."""
     return {name: found for name, found in _said(keys, snapshot) if isinstance(found, tuple)}
 
 
 def violations_of(
-    pod: Mapping[str, Any], said: Mapping[str, Iterable[Violation]]
-) -> tuple[Violation, ...]:
+    pod: Mapping[str, Any], said: Mapping[str, Iterable[ShareViolation]]
+) -> tuple[ShareViolation, ...]:
     """Return what the node that a pod is bound to says of it."""
     spec, uid = pod.get("spec") or {}, pod["metadata"].get("uid")
     containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
@@ -113,10 +113,10 @@ def violations_of(
 
 def _said(
     keys: Keys, snapshot: Snapshot
-) -> Iterator[tuple[str, tuple[Violation, ...] | SourceError]]:
+) -> Iterator[tuple[str, tuple[ShareViolation, ...] | SourceError]]:
     """Yield names of nodes, and what each says of its containers, or why that can't be read."""
     for item in snapshot.nodes:
-        found: tuple[Violation, ...] | SourceError
+        found: tuple[ShareViolation, ...] | SourceError
         try:
             found = decode(text_of(keys, item))
         except BadViolations as error:

@@ -36,7 +36,7 @@ class BadViolations(GpustackError, ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
+class ShareViolation:
     """One kind of violation of one container.
 
     Attributes:
@@ -72,7 +72,7 @@ class _Body(TypedDict):
 _BODY: Final = msgspec.json.Decoder(_Body)
 
 
-def encode(found: Iterable[Violation]) -> str:
+def encode(found: Iterable[ShareViolation]) -> str:
     """Return the annotation's value: one line of JSON, with the newest first.
 
     Of very many the newest are written.
@@ -99,7 +99,7 @@ def text_of(keys: Keys, node: Mapping[str, Any]) -> str:
     return annotations_of(node).get(keys.gpu_violations, "")[: MOST_TEXT_BYTES + 1]
 
 
-def decode(text: str) -> tuple[Violation, ...]:
+def decode(text: str) -> tuple[ShareViolation, ...]:
     """Read the annotation's value; an empty one says nothing.
 
     Raises:
@@ -116,24 +116,24 @@ def decode(text: str) -> tuple[Violation, ...]:
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         # Of what stands there, only numbers and the names of types and fields are repeated.
         raise BadViolations(f"the violations can't be read: {error}") from None
-    return tuple(Violation(**each) for each in body["violations"])
+    return tuple(ShareViolation(**each) for each in body["violations"])
 
 
 def of_pod(
-    found: Iterable[Violation], uid: str, containers: Collection[str]
-) -> tuple[Violation, ...]:
+    found: Iterable[ShareViolation], uid: str, containers: Collection[str]
+) -> tuple[ShareViolation, ...]:
     """Return what its node says of a pod's containers, each kind once.
 
     Other containers that it names aren't the pod's.
     """
-    own: dict[tuple[str, str], Violation] = {}
+    own: dict[tuple[str, str], ShareViolation] = {}
     for each in found:
         if each.uid == uid and each.container in containers:
             own.setdefault((each.container, each.reason), each)
     return tuple(own.values())
 
 
-def as_json(found: Iterable[Violation]) -> list[dict[str, str]]:
+def as_json(found: Iterable[ShareViolation]) -> list[dict[str, str]]:
     """Return violations of a pod as programs read them."""
     return [
         {"container": each.container, "reason": each.reason, "since": each.since} for each in found

@@ -6,7 +6,7 @@ An input is the annotation's text.
 from typing import Final
 
 from gpustack.wire import violations
-from gpustack.wire.violations import BadViolations, Violation
+from gpustack.wire.violations import BadViolations, ShareViolation
 from tests.fuzz.harness import Target, check_message
 from tests.wire.api import KEYS
 
@@ -30,7 +30,7 @@ def check(data: bytes) -> None:
     assert set(violations.decode(violations.encode(found))) == set(found)
 
 
-_FOUND: Final = Violation(
+_FOUND: Final = ShareViolation(
     uid="2f1c9d0e", container="main", reason="ShareExceeded", since="2026-11-29T04:35:11Z"
 )
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from gpustack.wire import schemas, violations
 from gpustack.wire.nodes import decode_node
-from gpustack.wire.violations import BadViolations, Violation
+from gpustack.wire.violations import BadViolations, ShareViolation
 from tests.wire.api import KEYS
 from tests.wire.test_nodes import PAIR, api_node, body
 
-FOUND: Final = Violation(
+FOUND: Final = ShareViolation(
     uid="2f1c9d0e-1b7a-4c55-8f0e-0a4c2b6d9e11",
     container="main",
     reason="ShareExceeded",
@@ -22,7 +22,7 @@ FOUND: Final = Violation(
 )
 MOMENTS = st.datetimes().map(lambda when: f"{when.isoformat(timespec='seconds')}Z")
 KINDS = st.builds(
-    Violation,
+    ShareViolation,
     uid=st.text("aZ09._-", min_size=1, max_size=64),
     container=st.text("a0-", max_size=61).map("c{}0".format),
     reason=st.text("aZ0", max_size=63).map("R{}".format),
@@ -37,7 +37,7 @@ def value(**changes: Any) -> str:
 
 
 @given(st.lists(KINDS, max_size=2 * violations.MOST))
-def test_the_newest_are_written_in_bounds_and_read_again(found: list[Violation]) -> None:
+def test_the_newest_are_written_in_bounds_and_read_again(found: list[ShareViolation]) -> None:
     text = violations.encode(found)
     assert len(text) <= violations.MOST_TEXT_BYTES
     read = violations.decode(text)
@@ -100,9 +100,9 @@ def test_keys_of_a_newer_agent_are_passed_over() -> None:
 
 
 def test_a_node_is_heard_about_the_containers_of_the_pod_alone() -> None:
-    later = Violation(**{**as_fields(FOUND), "since": "2026-11-29T05:00:00Z"})
-    side = Violation(**{**as_fields(FOUND), "container": "side"})
-    other = Violation(**{**as_fields(FOUND), "uid": "another"})
+    later = ShareViolation(**{**as_fields(FOUND), "since": "2026-11-29T05:00:00Z"})
+    side = ShareViolation(**{**as_fields(FOUND), "container": "side"})
+    other = ShareViolation(**{**as_fields(FOUND), "uid": "another"})
     found = violations.of_pod((later, FOUND, side, other), FOUND.uid, {"main"})
     assert found == (later,), "each kind once"
     assert violations.of_pod((FOUND,), "", {"main"}) == ()
@@ -131,6 +131,6 @@ def refusal(text: str) -> str:
     return ""
 
 
-def as_fields(found: Violation) -> dict[str, str]:
+def as_fields(found: ShareViolation) -> dict[str, str]:
     names = "uid", "container", "reason", "since"
     return {name: getattr(found, name) for name in names}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gpustack.agent.identification.process_owners import Owner
-from gpustack.wire.violations import MOST, Violation
+from gpustack.wire.violations import MOST, ShareViolation
 
 # One that comes and goes stands all the while: it costs the API server no write each time. What
 # is found once and put right, as a file's mode, is shown for so long.
@@ -41,7 +41,7 @@ class StandingViolations:
         self._since: dict[tuple[Owner, str], str] = {}
         self._last: dict[tuple[Owner, str], float] = {}
         self._changed = False
-        self.listed: tuple[Violation, ...] = ()
+        self.listed: tuple[ShareViolation, ...] = ()
 
     def found(self, owner: Owner, reason: str) -> None:
         """Take note of a container's violation, which stands at this look."""
@@ -62,7 +62,7 @@ class StandingViolations:
         if self._changed:
             newest = heapq.nlargest(MOST, self._since.items(), key=lambda each: (each[1], each[0]))
             self.listed = tuple(
-                Violation(uid=self._api_uid(uid), container=name, reason=reason, since=since)
+                ShareViolation(uid=self._api_uid(uid), container=name, reason=reason, since=since)
                 for ((uid, name), reason), since in newest
             )
             self._changed = False

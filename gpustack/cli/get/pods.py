@@ -32,7 +32,7 @@ from gpustack.wire.pods import (
     parse_limits,
     parse_readable,
 )
-from gpustack.wire.violations import Violation, as_json
+from gpustack.wire.violations import ShareViolation, as_json
 
 WAITING: Final = "Waiting"  # no node has been chosen
 RESERVED: Final = "Reserved"  # cards are kept for it until it is bound
@@ -58,7 +58,7 @@ class _Pod:
     reason: str = ""  # why it waits or is undecided
     request: PodRequest | None = None  # of one that holds no card, where it can be read
     placement: Placement | None = None
-    violations: Sequence[Violation] = ()  # what its node's agent says of it
+    violations: Sequence[ShareViolation] = ()  # what its node's agent says of it
 
 
 def listing(question: Question) -> Listing:

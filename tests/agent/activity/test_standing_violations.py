@@ -4,7 +4,7 @@ import pytest
 
 from gpustack.agent.violations.reactions import DAMAGED, EXCEEDED, Finding, OnViolation
 from gpustack.agent.violations.standing import StandingViolations
-from gpustack.wire.violations import MOST, Violation
+from gpustack.wire.violations import MOST, ShareViolation
 from tests.agent.activity.activity import Stage
 from tests.agent.activity.test_reactions import CAUSES, begin, each_finding, look
 
@@ -12,7 +12,7 @@ TAKER = "uid-taker", "taker"
 KEPT = 600
 
 
-def listed(stage: Stage) -> tuple[Violation, ...]:
+def listed(stage: Stage) -> tuple[ShareViolation, ...]:
     return stage.escapes.standing.listed
 
 
@@ -57,7 +57,7 @@ class Watch:
             "api-{}".format, now=lambda: self.now, clock=lambda: self.now
         )
 
-    def look(self, *found: str) -> tuple[Violation, ...]:
+    def look(self, *found: str) -> tuple[ShareViolation, ...]:
         """Find these containers exceed their share a second later; returns what is listed."""
         self.now += 1
         for name in found:

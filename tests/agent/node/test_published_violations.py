@@ -9,17 +9,17 @@ import pytest
 from gpustack.adapters.kube import EventRecorder, KubeClient
 from gpustack.agent.health import build as health
 from gpustack.agent.node import publisher
-from gpustack.agent.node.publisher import NodePublisher
+from gpustack.agent.node.publisher import NodePatch, NodePublisher
 from gpustack.agent.violations.standing import StandingViolations
 from gpustack.model.node import Node
 from gpustack.wire import violations
-from gpustack.wire.violations import MOST, Violation
+from gpustack.wire.violations import MOST, ShareViolation
 from tests.agent.activity.test_killed_pods import damage
 from tests.agent.host import KEYS, NODE, Host, container, decision, make_pod
 from tests.fakes.nvml import card
 
 
-def said(host: Host) -> tuple[Violation, ...]:
+def said(host: Host) -> tuple[ShareViolation, ...]:
     return violations.decode(violations.text_of(KEYS, host.api.get("nodes", NODE)))
 
 
@@ -61,7 +61,7 @@ class Minutes:
         self._until = 0
         self._publisher = NodePublisher(
             client,
-            KEYS,
+            NodePatch(KEYS),
             self.inventory,
             held=self._pass,
             violations=self.standing,

@@ -8,7 +8,7 @@ import pytest
 
 from gpustack.cli.main import main
 from gpustack.wire import schemas, violations
-from gpustack.wire.violations import Violation
+from gpustack.wire.violations import ShareViolation
 from tests.cli.snapshots import KEYS, node, pod, write
 
 SINCE = "2026-11-29T04:35:11Z"
@@ -21,8 +21,8 @@ def saying(text: str) -> dict[str, Any]:
     return item
 
 
-def found(uid: str, reason: str = "ShareExceeded") -> Violation:
-    return Violation(uid=uid, container="main", reason=reason, since=SINCE)
+def found(uid: str, reason: str = "ShareExceeded") -> ShareViolation:
+    return ShareViolation(uid=uid, container="main", reason=reason, since=SINCE)
 
 
 def listed(capsys: pytest.CaptureFixture[str], path: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from gpustack.cli.main import main
 from gpustack.wire import violations
-from gpustack.wire.violations import Violation
+from gpustack.wire.violations import ShareViolation
 from tests.agent.activity.test_killed_pods import damage
 from tests.agent.host import Host
 from tests.extender.api.test_api import cluster, explained, machine
@@ -24,8 +24,8 @@ def say(mini: MiniCluster, node: str, text: str | None) -> None:
     eventually(lambda: mini.service.cache.violations(node)[:99] == (text or "")[:99])
 
 
-def found(uid: str, container: str = "main", reason: str = "ShareExceeded") -> Violation:
-    return Violation(uid=uid, container=container, reason=reason, since=SINCE)
+def found(uid: str, container: str = "main", reason: str = "ShareExceeded") -> ShareViolation:
+    return ShareViolation(uid=uid, container=container, reason=reason, since=SINCE)
 
 
 def shown(mini: MiniCluster, name: str) -> list[Any]:

@@ -6,7 +6,7 @@ import pytest
 from selenium.webdriver.support.select import Select
 
 from gpustack.wire import violations
-from gpustack.wire.violations import Violation
+from gpustack.wire.violations import ShareViolation
 from tests.cli import snapshots
 from tests.extender.calls import bound
 from tests.extender.client import eventually
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.long
 REASONS = ("ShareExceeded", "UnhookedProcess")
 
 
-def found(uid: str, reason: str) -> Violation:
-    return Violation(uid=uid, container="main", reason=reason, since="2026-11-29T04:35:11Z")
+def found(uid: str, reason: str) -> ShareViolation:
+    return ShareViolation(uid=uid, container="main", reason=reason, since="2026-11-29T04:35:11Z")
 
 
 def test_violations_come_and_go_at_their_pod(browser: Browser, mini: MiniCluster) -> None:
