@@ -14,11 +14,12 @@ from extender.cache.snapshot import ClusterSnapshot
 from extender.observability.decision_log import DecisionRecord
 from gpustack.model.cluster import eligibility
 from gpustack.model.node import Card, Node
-from gpustack.model.placement import holds
+from gpustack.model.placement import Placement, holds
 from gpustack.model.request import PodRequest, Selector
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import Use
-from gpustack.wire import explanations
+from gpustack.wire import explanations, violations
+from gpustack.wire.violations import ShareViolation
 
 
 class ClusterValues:
@@ -55,11 +56,13 @@ class ClusterValues:
         host = snapshot.cluster.hosts.get(node.name, eligibility.OPEN)
         held = snapshot.holders.get(node.name, {})
         pods = [pod for uid in held if (pod := snapshot.pods.get(uid)) is not None]
-        sources = node, host, [(pod.uid, bool(pod.node), pod.deletion) for pod in pods]
+        text = snapshot.texts.get(node.name, "")
+        sources = node, host, text, [(pod.uid, pod.node, pod.deletion) for pod in pods]
         before = self._known.get(node.name)
         if before is not None and before[0] == sources:
             return before
-        tenants = [_tenant(pod, holds(node, held[pod.uid]), node) for pod in pods]
+        said = snapshot.violations(node.name)
+        tenants = [_tenant(pod, held[pod.uid], node, said) for pod in pods]
         return sources, msgspec.Raw(msgspec.json.encode(_node(node, host, tenants)))
 
 
@@ -112,20 +115,25 @@ def _card(card: Card, use: Use) -> dict[str, Any]:
     }
 
 
-def _tenant(pod: PodState, uses: Mapping[int, Use], node: Node) -> dict[str, Any]:
+def _tenant(
+    pod: PodState, held: Placement, node: Node, said: Sequence[ShareViolation]
+) -> dict[str, Any]:
+    # A node may say anything; of pods that aren't bound to it, it isn't heard.
+    names = {each.name for each in held.containers} if pod.node == node.name else set()
     return {
         "namespace": pod.namespace,
         "name": pod.name,
         "uid": pod.uid,
         "bound": bool(pod.node),
         "leaving": pod.deletion,
+        "violations": violations.as_json(violations.of_pod(said, pod.uid, names)),
         "cards": [
             {
                 "minor": node.cards[index].minor,
                 "cores": use.cores,
                 "memory_units": use.memory_units,
             }
-            for index, use in sorted(uses.items())
+            for index, use in sorted(holds(node, held).items())
         ],
     }
 

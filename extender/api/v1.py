@@ -17,7 +17,7 @@ from extender.cache.pods import PodState
 from extender.cache.snapshot import ClusterSnapshot, SearchTakesTooLong, advise, standing
 from extender.extender_base import ExtenderBase
 from gpustack.model.explain.explanation import Explanation
-from gpustack.wire import explanations
+from gpustack.wire import explanations, violations
 
 _RETRY_SECONDS: Final = 1
 _LONGEST_SECONDS: Final = 20.0
@@ -80,19 +80,21 @@ def explanation(extender: ExtenderBase, snapshot: ClusterSnapshot, pod: PodState
             snapshot.cluster,
             tenant.placement,
             standing(snapshot, pod, tenant),
-            _notes(pod),
+            _notes(pod, snapshot),
         )
     if pod.node:
-        notes = [*_notes(pod), explanations.undecided(pod.node)]
+        notes = [*_notes(pod, snapshot), explanations.undecided(pod.node)]
         return explanations.waiting(pod.full_name, snapshot.cluster, _NOTHING_ASKED, notes)
     snapshot = extender.snapshotter.take(pod)
     found = advise(snapshot, pod, seconds=_LONGEST_SECONDS)
-    notes = [*_notes(pod), *([explanations.ROOM] if found.fits else [])]
+    notes = [*_notes(pod, snapshot), *([explanations.ROOM] if found.fits else [])]
     return explanations.waiting(pod.full_name, snapshot.cluster, found, notes)
 
 
-def _notes(pod: PodState) -> list[str]:
-    notes = []
+def _notes(pod: PodState, snapshot: ClusterSnapshot) -> list[str]:
+    names = {each.name for each in pod.request.containers} if pod.request is not None else set()
+    said = violations.of_pod(snapshot.violations(pod.node), pod.uid, names)
+    notes = [explanations.violation(each) for each in said]
     if pod.problem is not None:
         notes.append(pod.problem.message)
     if pod.ignored is not None:

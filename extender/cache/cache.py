@@ -104,6 +104,10 @@ class ClusterCache(CacheReads):
             return
         self._node_versions[name] = state.version
         self._hosts[name] = state.host
+        if state.violations:
+            self._violations[name] = state.violations
+        else:
+            self._violations.pop(name, None)
         if self.allocations.set_node(state.node):
             self._quota_usage.count(self.allocations.holders(name))
         self._tell_room()
@@ -114,6 +118,7 @@ class ClusterCache(CacheReads):
             self.allocations.drop_node(name)
             self._node_versions.pop(name, None)
             self._hosts.pop(name, None)
+            self._violations.pop(name, None)
             self._quota_usage.count(self.allocations.holders(name))
 
     def begin_pods(self) -> None:

@@ -33,6 +33,7 @@ class CacheReads:
         self._reservations = reservations
         self._pods: dict[str, PodState] = {}
         self._hosts: dict[str, Host] = {}
+        self._violations: dict[str, str] = {}  # of the nodes that say any
         self._quota_usage = QuotaUsage(self._pods, self.allocations)
 
     @property
@@ -76,6 +77,11 @@ class CacheReads:
         """Return what a node says to pods beside its cards: labels, taints, cordons."""
         with self.lock:
             return self._hosts.get(name, OPEN)
+
+    def violations(self, name: str) -> str:
+        """Return what a node's agent says of its containers: not read, for no decision needs it."""
+        with self.lock:
+            return self._violations.get(name, "")
 
     def base(self, name: str) -> Node | None:
         """Return a node without what pods take of its cards."""

@@ -10,7 +10,7 @@ import msgspec
 from extender.cache.pods import PodState, read_pod
 from gpustack.model.cluster.eligibility import OPEN, Host
 from gpustack.model.node import Node
-from gpustack.wire import nodes
+from gpustack.wire import nodes, violations
 from gpustack.wire.annotations import BadAnnotation
 from gpustack.wire.keys import Keys
 from gpustack.wire.kube import api_objects
@@ -27,11 +27,13 @@ class NodeState:
         node: its cards.
         version: ``resourceVersion`` as a number, to tell older news from newer.
         host: what it says to pods.
+        violations: what its agent says of its containers, as it was written.
     """
 
     node: Node
     version: int
     host: Host = OPEN
+    violations: str = ""
 
 
 class Decoder:
@@ -57,7 +59,12 @@ class Decoder:
         """
         value = api_objects.decode_node(raw)
         version = int(value["metadata"]["resourceVersion"])
-        return NodeState(node=self._cards(value), version=version, host=parse_host(value))
+        return NodeState(
+            node=self._cards(value),
+            version=version,
+            host=parse_host(value),
+            violations=violations.text_of(self._keys, value),
+        )
 
     def _cards(self, value: Mapping[str, Any]) -> Node:
         try:

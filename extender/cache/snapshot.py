@@ -6,6 +6,7 @@ milliseconds apart, and a pod that moves meanwhile on both or on none; each node
 held of it.
 """
 
+import logging
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,7 +25,10 @@ from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.policies import Policy
 from gpustack.model.refusal import Reason, Refusal
-from gpustack.wire import explanations
+from gpustack.wire import explanations, violations
+from gpustack.wire.violations import ShareViolation
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,7 @@ class ClusterSnapshot:
         pods: the pods that ask for a GPU and haven't ended, by UID.
         quotas: what the namespaces may hold and hold, as `wire.explanations` has it.
         policy: in which order nodes and cards are tried.
+        texts: what the agents of nodes say of their containers, as they wrote it, by node.
     """
 
     cluster: Cluster
@@ -44,6 +49,7 @@ class ClusterSnapshot:
     pods: Mapping[str, PodState]
     quotas: Sequence[Mapping[str, Any]]
     policy: Policy
+    texts: Mapping[str, str]
 
     def named(self, namespace: str, name: str) -> PodState | None:
         """Return a pod by its name; of two, that which isn't being deleted."""
@@ -53,6 +59,14 @@ class ClusterSnapshot:
     def tenant(self, uid: str) -> Tenant | None:
         """Return what a pod holds."""
         return next((each for each in self.cluster.tenants if each.uid == uid), None)
+
+    def violations(self, node: str) -> tuple[ShareViolation, ...]:
+        """Return what a node says of its containers; one that can't be read says nothing."""
+        try:
+            return violations.decode(self.texts.get(node, ""))
+        except violations.BadViolations as error:
+            logger.warning("node's violations are left out node=%s error=%s", node, error)
+            return ()
 
     @property
     def waiting(self) -> list[PodState]:
@@ -75,6 +89,7 @@ class Snapshotter:
         nodes: dict[str, Node] = {}
         holders: dict[str, Mapping[str, Placement]] = {}
         hosts: dict[str, Host] = {}
+        texts: dict[str, str] = {}
         cache.expire()
         for names in portions(sorted(cache.node_names)):
             with cache.lock:  # a node and what its pods hold, of one moment
@@ -82,6 +97,7 @@ class Snapshotter:
                 nodes |= {node.name: node for node in found}
                 hosts |= {node.name: cache.host(node.name) for node in found}
                 holders |= {node.name: cache.holders(node.name) for node in found}
+                texts |= {each: text for each in names if (text := cache.violations(each))}
         with cache.lock:  # they are few
             lost = cache.allocations.lost_nodes
             holders |= {name: cache.holders(name) for name in lost - nodes.keys()}
@@ -108,7 +124,12 @@ class Snapshotter:
             hosts=MappingProxyType(hosts),
         )
         return ClusterSnapshot(
-            cluster=cluster, holders=holders, pods=pods, quotas=quotas, policy=policy
+            cluster=cluster,
+            holders=holders,
+            pods=pods,
+            quotas=quotas,
+            policy=policy,
+            texts=texts,
         )
 
     def _promised(

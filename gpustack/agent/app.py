@@ -34,7 +34,7 @@ from gpustack.agent.kubelet import plugins
 from gpustack.agent.kubelet.call_durations import CallDurations
 from gpustack.agent.kubelet.checkpoint import KubeletCheckpoint
 from gpustack.agent.node import host_files
-from gpustack.agent.node.publisher import NodePublisher
+from gpustack.agent.node.publisher import NodePatch, NodePublisher
 from gpustack.agent.settings import AgentSettings
 from gpustack.agent.tasks import Tasks
 from gpustack.agent.virtual_manager import build as virtual_manager
@@ -89,8 +89,8 @@ class Agent:
         self.records = open_records(settings.state_dir)
         self._build_views(HeldFiles(store))
         self._build_allocator(device_dir, linker_cache)
-        self._build_kubelet()
         self._build_activity()
+        self._build_kubelet()
         self.virtual_manager = virtual_manager.build(
             settings, self.pods, self.runtime, self.inventory, self.originals, kernel=kernel
         )
@@ -205,9 +205,9 @@ class Agent:
             durations=self.durations,
             on_kubelet_restart=self.finder.kubelet_restarted,
         )
-        held, labels = self.recovery.with_held, settings.node_labels
+        patch, held = NodePatch(keys, settings.node_labels), self.recovery.with_held
         self.publisher = NodePublisher(
-            client=self.client, keys=keys, inventory=self.inventory, held=held, labels=labels
+            self.client, patch, self.inventory, held=held, violations=self.escapes.standing
         )
         self.condition = Condition(
             tasks=self.tasks,

@@ -4,7 +4,7 @@ One unreadable node must not keep an operator from an answer about a cluster: th
 describes no machine counts as one without cards, as in the extender. A plan needs its file whole.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from gpustack.wire.kube.eligibility import parse_host
 from gpustack.wire.nodes import decode_node
 from gpustack.wire.pods import finished, holding, parse_held_limits, parse_limits
 from gpustack.wire.quota import BadQuota, decode_quota
+from gpustack.wire.violations import BadViolations, ShareViolation, decode, of_pod, text_of
 
 
 def read(keys: Keys, snapshot: Snapshot) -> Cluster:
@@ -95,6 +96,34 @@ def undecided(keys: Keys, pod: Mapping[str, Any], request: PodRequest) -> str:
     return ""
 
 
+def violations(keys: Keys, snapshot: Snapshot) -> dict[str, tuple[ShareViolation, ...]]:
+    """Return what the agents say of their containers, by node; not what can't be read."""
+    return {name: found for name, found in _said(keys, snapshot) if isinstance(found, tuple)}
+
+
+def violations_of(
+    pod: Mapping[str, Any], said: Mapping[str, Iterable[ShareViolation]]
+) -> tuple[ShareViolation, ...]:
+    """Return what the node that a pod is bound to says of it."""
+    spec, uid = pod.get("spec") or {}, pod["metadata"].get("uid")
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    names = {each.get("name") for each in containers}
+    return of_pod(said.get(spec.get("nodeName") or "", ()), uid or "", names)
+
+
+def _said(
+    keys: Keys, snapshot: Snapshot
+) -> Iterator[tuple[str, tuple[ShareViolation, ...] | SourceError]]:
+    """Yield names of nodes, and what each says of its containers, or why that can't be read."""
+    for item in snapshot.nodes:
+        found: tuple[ShareViolation, ...] | SourceError
+        try:
+            found = decode(text_of(keys, item))
+        except BadViolations as error:
+            found = snapshot.error(item, f"{error}; they are left out")
+        yield item["metadata"]["name"], found
+
+
 def _lost(keys: Keys, pod: Mapping[str, Any], nodes: Mapping[str, Node | None]) -> str:
     """Say which of a bound pod's cards no node here has; empty where all are there."""
     held = holding(keys, pod)
@@ -111,9 +140,13 @@ def _lost(keys: Keys, pod: Mapping[str, Any], nodes: Mapping[str, Node | None]) 
 
 
 def tell_unread(keys: Keys, snapshot: Snapshot) -> bool:
-    """Print to stderr the nodes and pods that could not be counted; return whether any was."""
+    """Print to stderr the nodes and pods that could not be counted; return whether any was.
+
+    Violations that can't be read are named, too; they count for nothing.
+    """
     problems = [*unread(keys, snapshot), *uncounted(keys, snapshot)]
-    for problem in problems:
+    unheard = [found for _, found in _said(keys, snapshot) if isinstance(found, SourceError)]
+    for problem in (*problems, *unheard):
         printing.tell(problem)
     return bool(problems)
 

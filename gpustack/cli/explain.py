@@ -74,7 +74,9 @@ def explain(
     cluster = clusters.read_what_can_be(keys, snapshot)
     namespace, short = _namespace(pod), pod["metadata"]["name"]
     answer = PodExplanation(pod=f"{namespace}/{short}", namespace=namespace, cluster=cluster)
-    answer = replace(answer, notes=tuple(_notes(pod, ignored)))
+    said = clusters.violations_of(pod, clusters.violations(keys, snapshot))
+    notes = (*_notes(pod, ignored), *map(explanations.violation, said))
+    answer = replace(answer, notes=notes)
     by = _policy(policy, cluster, answer, request)
     for tenant in cluster.tenants:
         if (tenant.namespace or _DEFAULT_NAMESPACE, tenant.name) == (namespace, short):

@@ -16,6 +16,7 @@ from gpustack.model.quota.quota import Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Refusal
 from gpustack.model.units import CORES_PER_CARD
+from gpustack.wire.violations import ShareViolation
 
 ROOM: Final = "there is room for its cards; what else keeps it waiting, kubectl describe pod says"
 """The note on a pod that waits although some node has its cards."""
@@ -29,6 +30,11 @@ def ignored(problem: str) -> str:
 def undecided(node: str) -> str:
     """Return the note on a pod that is bound without a decision."""
     return f"it is bound to {node}, but no decision stands on it: its cards are not known yet"
+
+
+def violation(found: ShareViolation) -> str:
+    """Return the note on a pod with a container that goes past its limits."""
+    return f"{found.text}; its Event says more, and docs/isolation.md what that means"
 
 
 def waiting(

@@ -64,6 +64,11 @@ class Keys:
         return self._key("gpu-devices")
 
     @functools.cached_property
+    def gpu_violations(self) -> str:
+        """Node annotation: what containers of it do against their limits."""
+        return self._key("gpu-violations")
+
+    @functools.cached_property
     def core_limit(self) -> str:
         """User: percent up to which idle compute may be used."""
         return self._key("vcuda-core-limit")

@@ -29,7 +29,7 @@ from gpustack.agent.web.usage import UsageReader
 from gpustack.model.node import Node
 from gpustack.model.refusal import REASON_WORDS
 from gpustack.model.units import MOST_CARDS, MOST_LINKED_CARDS
-from gpustack.wire import nodes, pods, schemas, user_keys
+from gpustack.wire import nodes, pods, schemas, user_keys, violations
 from gpustack.wire.extender_v1.filter import MOST_NODES
 from gpustack.wire.mapped import ledger
 from tests.admission import rights
@@ -90,6 +90,13 @@ def card_fields() -> str:
             for name, each in devices["properties"].items()
         ),
     )
+
+
+def violation_fields() -> str:
+    """Return the fields of a violation in the node's annotation."""
+    items = schemas.load("gpu-violations")["properties"]["violations"]["items"]["properties"]
+    found = ((f"`{name}`", each["description"]) for name, each in items.items())
+    return rows(("field", "meaning"), found)
 
 
 def scheduler_paths() -> str:
@@ -224,6 +231,7 @@ def limits() -> str:
     """Return the limits of sizes that come in."""
     body = schemas.load("extender")["properties"]["request_limit_bytes"]["default"] >> 20
     keys = f"{user_keys.LONGEST_BYTES} bytes, {user_keys.MOST_NAMES} names"
+    said = f"{violations.MOST_TEXT_BYTES // _KIB} KiB, {violations.MOST} violations"
     away, refused = "the node is left out, by name", "the pod is refused: `BadRequest`"
     far = "every pair counts as the farthest"
     return rows(
@@ -232,6 +240,7 @@ def limits() -> str:
             ("cards of a node", f"{MOST_CARDS}", away),
             ("cards of a node whose links are read", f"{MOST_LINKED_CARDS}", far),
             ("the annotation `gpu-devices`", f"{nodes.MOST_TEXT_BYTES // _KIB} KiB", away),
+            ("the annotation `gpu-violations`", said, "none of them is shown"),
             ("a user key of a pod", keys, refused),
             ("containers of a pod with GPUs", f"{pods.MOST_CONTAINERS}", refused),
             ("processes of a share on its card", f"{ledger.SLOTS}", "the hook refuses the next"),
@@ -249,6 +258,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "agent.yml": lambda: configuration("agent"),
     "extender.yml": lambda: configuration("extender"),
     "card": card_fields,
+    "violation": violation_fields,
     "paths of the extender": scheduler_paths,
     "metrics of the extender": extender_metrics,
     "metrics of the agent": agent_metrics,

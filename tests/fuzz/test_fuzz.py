@@ -14,6 +14,7 @@ import pytest
 TARGETS = (
     "pod_annotations",
     "node_records",
+    "node_violations",
     "extender_bodies",
     "quota_texts",
     "topology_texts",

@@ -44,6 +44,9 @@ All of this was tried on a simulated card; no real card has run it yet.
   [the agent's reference](reference/agent.md) has a table. Nothing holds the launches of a process
   that asks no page of the agent's: freezing its cgroup was tried, and doesn't
   ([decision 16](decisions/0016-acting-on-violations.md)), so only `kill` ends it.
+- An Event is there for an hour. What lasts, or was found in the last ten minutes, stands at its pod
+  on the extender's page, in `gpustack get pods` and in `gpustack explain POD`
+  ([the node's annotation](reference/nodes.md) has it); UnexplainedUse, which is no pod's, doesn't.
 - **unaccounted**: memory that the driver sees of a container, outside its ledger. It
   counts against the share, so that the container's next honest request is refused, and it is a
   metric.

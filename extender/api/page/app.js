@@ -102,10 +102,18 @@ function totals(cluster) {
     ["Compute allocated", `${words.cards(sum("cores_used"))} of ${words.gpus(sum("cores"))}`],
     ["Memory allocated", words.memory(sum("memory_units_used"), sum("memory_units"))],
     ["Waiting pods", String(cluster.waiting.length)],
+    ["Violations", violations(cluster.nodes.flatMap((node) => node.pods))],
     ["Policy", cluster.policy],
   ];
   const create = ([name]) => make("div", {}, make("dt", {}, name), make("dd"));
   follow(find("#totals"), lines, ([name]) => name, create, (line, [, value]) => say(line.lastChild, value));
+}
+
+/** How many violations stand, and of how many pods. */
+function violations(pods) {
+  const number = words.violations(pods);
+  if (!number) return "none";
+  return `${number} in ${words.several(pods.filter((pod) => pod.violations.length).length, "pod")}`;
 }
 
 function limits(quota) {

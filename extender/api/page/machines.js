@@ -13,7 +13,8 @@ export function wanted(node, show, text) {
     all: () => true,
     cards: () => node.cards.length > 0,
     free: () => !closed(node) && node.cards.some((card) => card.healthy && card.cores_used < card.cores),
-    trouble: () => node.states.includes("NotReady") || node.cards.some((card) => !card.healthy),
+    trouble: () =>
+      node.states.includes("NotReady") || node.cards.some((card) => !card.healthy) || words.violations(node.pods) > 0,
   }[show]();
   if (!shown || !text) return shown;
   const names = [node.name, node.pool, ...node.states, ...node.cards.map((card) => card.model)];
@@ -54,9 +55,13 @@ function update(item, node) {
   item.node = node;
   say(item.querySelector(".name"), node.name);
   const states = node.states.length > MOST_STATES ? [...node.states.slice(0, MOST_STATES), "and more"] : node.states;
-  follow(item.querySelector(".states"), states, (state) => state, () => make("span"), (element, state) => {
-    mark(element, "class", state === "NotReady" ? "node-state bad" : "node-state");
-    say(element, state);
+  const shown = states.map((state) => ({ key: state, text: state, bad: state === "NotReady" }));
+  const violations = words.violations(node.pods);
+  // no state has a blank in its name
+  if (violations) shown.push({ key: "its violations", text: words.several(violations, "violation"), bad: true });
+  follow(item.querySelector(".states"), shown, (state) => state.key, () => make("span"), (element, state) => {
+    mark(element, "class", state.bad ? "node-state bad" : "node-state");
+    say(element, state.text);
   });
   say(item.querySelector(".about"), about(node));
   const minis = item.querySelector(".minis");
@@ -120,7 +125,8 @@ function updateCard(element, card, parts) {
   drawGauge(element.querySelector(".memory"), memory, parts, (part) =>
     share(part.memory_units, card.memory_units),
   );
-  const tenant = () => make("li", {}, make("span", { class: "swatch" }), make("span"));
+  const tenant = () =>
+    make("li", {}, make("span", { class: "swatch" }), make("span"), make("ul", { class: "violations" }));
   follow(element.querySelector(".tenants"), parts, (part) => part.pod.uid, tenant, updateTenant);
 }
 
@@ -141,7 +147,11 @@ function updateTenant(element, part) {
   const reserved = pod.bound ? "" : " reserved";
   mark(element.firstChild, "class", `swatch t${words.tone(words.title(pod))}${reserved}`);
   const amounts = `${part.cores} %, ${words.gib(part.memory_units)}`;
-  say(element.lastChild, [`${words.title(pod)}: ${amounts}`, ...states].join(" · "));
+  say(element.children[1], [`${words.title(pod)}: ${amounts}`, ...states].join(" · "));
+  const key = (each) => `${each.container} ${each.reason}`;
+  follow(element.lastChild, pod.violations, key, () => make("li"), (line, each) =>
+    say(line, `${each.reason} (container ${each.container}) since ${words.moment(each.since)}`),
+  );
 }
 
 function matrix(table, node) {

@@ -48,6 +48,15 @@ export function reasons(counts) {
   return pairs.map(([code, count]) => `${count} ${code}`).join(", ");
 }
 
+/** A number of things, with their word. */
+export const several = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
+
+/** How many violations pods stand for. */
+export const violations = (pods) => pods.reduce((sum, pod) => sum + pod.violations.length, 0);
+
+/** Day and time, for what may be long ago. */
+export const moment = (time) => `${new Date(time).toLocaleDateString()} ${clock(time)}`;
+
 export const clock = (time) => new Date(time).toLocaleTimeString([], { hourCycle: "h23" });
 
 /** Which cards of which node. */

@@ -18,6 +18,7 @@ from gpustack.agent.settings import AgentSettings
 from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.agent.violations.kill import PodKill
 from gpustack.agent.violations.reactions import OnViolation, Reactions
+from gpustack.agent.violations.standing import StandingViolations
 from gpustack.wire.keys import Keys
 
 
@@ -35,6 +36,7 @@ def violations(
     found = IsolationViolations(
         events.record,
         reactions=Reactions(OnViolation(settings.on_violation), kill=kill.fail),
+        standing=StandingViolations(pods.api_uid),
         hooks=settings.state_dir / "hooks",
         identity=owners.identity,
     )

@@ -128,6 +128,11 @@ class PodView:
         with self._changed:
             return self._pods.get(uid)
 
+    def api_uid(self, uid: str) -> str:
+        """Return the API server's UID of a pod: of a static pod that of its mirror."""
+        pod = self.get(uid)
+        return uid if pod is None else str(pod["metadata"]["uid"])
+
     def wait_for_change(self, seen: int, deadline: float) -> bool:
         """Wait until the state isn't `seen` any more; False when `deadline` (monotonic) came.
 

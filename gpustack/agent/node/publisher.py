@@ -1,27 +1,56 @@
-"""The node's annotation and label: its cards, links and health, for the extender to read.
+"""The node's annotations and label: its cards, links and health, for the extender to read.
 
 The agent writes them at start, whenever the inventory changes, and every ten minutes, so that an
-edit or a removal is undone.
+edit or a removal is undone. What its containers do against their limits goes in the same write, and
+in one a minute at most by itself: tenants bring that about.
 """
 
+import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
 from gpustack.agent.node.inventory import CardInventory
+from gpustack.agent.violations.standing import StandingViolations
 from gpustack.model.model_name import label_safe_model
 from gpustack.model.node import Node
+from gpustack.wire import violations as node_violations
 from gpustack.wire.keys import Keys
 from gpustack.wire.nodes import MODEL_LABEL, encode_devices
+from gpustack.wire.violations import ShareViolation
 
 logger = logging.getLogger(__name__)
 
 _REPEAT_SECONDS = 600.0
 _RETRY_SECONDS = 5.0
+_LISTED_SECONDS = 60.0  # between two writes that only they ask for
 _LOOK_SECONDS = 0.1  # how soon a stop is noticed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodePatch:
+    """What is written of a node.
+
+    Attributes:
+        keys: the domain's names.
+        labels: the operator's, besides that of the model.
+    """
+
+    keys: Keys
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def body(self, node: Node, violations: Sequence[ShareViolation]) -> Mapping[str, Any]:
+        """Return the patch; a node without violations has no such annotation."""
+        listed = node_violations.encode(violations) if violations else None  # takes it away
+        annotations = {
+            self.keys.gpu_devices: encode_devices(node),
+            self.keys.gpu_violations: listed,
+        }
+        labels = {**self.labels, MODEL_LABEL: label_safe_model(node.cards[0].model)}
+        return {"metadata": {"annotations": annotations, "labels": labels}}
 
 
 class NodePublisher:
@@ -29,10 +58,10 @@ class NodePublisher:
 
     Args:
         client: the API server.
-        keys: the domain's names.
+        patch: what is written.
         inventory: the cards.
         held: returns the node with what is held of it by pods that are over; None: not known yet.
-        labels: the operator's, besides that of the model.
+        violations: what containers do against their limits.
         clock: monotonic seconds.
 
     Attributes:
@@ -42,46 +71,46 @@ class NodePublisher:
 
     def __init__(
         self,
-        *,
         client: KubeClient,
-        keys: Keys,
+        patch: NodePatch,
         inventory: CardInventory,
+        *,
         held: Callable[[Node], Node | None] = lambda node: node,
-        labels: Mapping[str, str] = MappingProxyType({}),
+        violations: StandingViolations | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
-        self._keys = keys
+        self._patch = patch
         self._inventory = inventory
         self._held = held
-        self._labels = labels
+        self._violations = violations or StandingViolations()
         self._clock = clock
         self.published = threading.Event()
         self.problem = ""
 
     def run(self, stop: threading.Event) -> None:
         """Publish until `stop` is set."""
-        written, seen, due = None, -1, self._clock()
+        written: Node | None = None
+        listed: tuple[ShareViolation, ...] = ()
+        seen, due, listed_due = -1, self._clock(), self._clock()
         while not stop.is_set():
             node, seen = self._inventory.wait_for_change(seen, _LOOK_SECONDS)
-            shown, now = self._held(node), self._clock()
-            if shown is None or (shown == written and now < due):
+            shown, found, now = self._held(node), self._violations.listed, self._clock()
+            if shown is None:
                 continue
-            if self.publish(shown):
-                written, due = shown, now + _REPEAT_SECONDS
+            is_listed = found == listed or now < listed_due
+            if shown == written and now < due and is_listed:
+                continue
+            if self.publish(shown, found):
+                listed_due = listed_due if found == listed else now + _LISTED_SECONDS
+                written, listed, due = shown, found, now + _REPEAT_SECONDS
             else:
                 stop.wait(_RETRY_SECONDS)
 
-    def publish(self, node: Node) -> bool:
-        """Write annotation and label once; return whether the API server took them."""
-        body = {
-            "metadata": {
-                "annotations": {self._keys.gpu_devices: encode_devices(node)},
-                "labels": {**self._labels, MODEL_LABEL: label_safe_model(node.cards[0].model)},
-            }
-        }
+    def publish(self, node: Node, violations: Sequence[ShareViolation] = ()) -> bool:
+        """Write annotations and labels once; return whether the API server took them."""
         try:
-            self._client.patch(f"/api/v1/nodes/{node.name}", body)
+            self._client.patch(f"/api/v1/nodes/{node.name}", self._patch.body(node, violations))
         except (KubeError, KubeUnavailable) as error:
             self.problem = str(error)
             logger.warning("node not published yet node=%s: %s", node.name, error)

@@ -27,6 +27,7 @@ from gpustack.agent.violations.maps_reader import (
 )
 from gpustack.agent.violations.reactions import FOREIGN, UNHOOKED, Reactions
 from gpustack.agent.violations.reports import ViolationReports
+from gpustack.agent.violations.standing import StandingViolations
 from gpustack.wire.one_line import one_line
 
 logger = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ class IsolationViolations(ViolationReports):
     Args:
         tell: takes the Event.
         reactions: act on what stands; left out: bursts end.
+        standing: shows what stands.
         hooks: where the hooks of all versions lie, a folder for each.
         proc: the proc file system of the host.
         identity: tells processes apart, by host PID; None: it has ended. Left out: by `proc`.
@@ -72,13 +74,14 @@ class IsolationViolations(ViolationReports):
         tell: Callable[[ObjectEvent], None],
         *,
         reactions: Reactions | None = None,
+        standing: StandingViolations | None = None,
         hooks: pathlib.Path,
         proc: pathlib.Path = pathlib.Path("/proc"),
         identity: Callable[[int], Identity | None] | None = None,
         clock: Callable[[], float] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(tell, reactions or Reactions())
+        super().__init__(tell, reactions or Reactions(), standing or StandingViolations())
         self._identity = identity or functools.partial(process.identity, proc=proc)
         self._maps = MapsReader((_HOOK, *_OWN_FILES), proc)
         self._clock = clock or (lambda: time.thread_time() + self._maps.seconds)

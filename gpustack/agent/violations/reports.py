@@ -1,4 +1,8 @@
-"""The words of each violation: a warning in the log, an Event on the pod, and a number."""
+"""The words of each violation: in the log, as an Event, a number, and while it stands.
+
+A warning in the log and an Event on the pod say it once; the node's annotation says it as long as
+it stands.
+"""
 
 import logging
 from collections.abc import Callable
@@ -16,6 +20,7 @@ from gpustack.agent.violations.reactions import (
     UNHOOKED,
     Reactions,
 )
+from gpustack.agent.violations.standing import StandingViolations
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +33,18 @@ class ViolationReports:
     Args:
         tell: takes the Event.
         reactions: act.
+        standing: shows what stands.
     """
 
-    def __init__(self, tell: Callable[[ObjectEvent], None], reactions: Reactions) -> None:
+    def __init__(
+        self,
+        tell: Callable[[ObjectEvent], None],
+        reactions: Reactions,
+        standing: StandingViolations,
+    ) -> None:
         self.tell = tell
         self.reactions = reactions
+        self.standing = standing
         self._said: set[tuple[Owner, str]] = set()
         self.containers: dict[str, float] = dict.fromkeys(_REASONS, 0.0)  # read by other threads
 
@@ -111,6 +123,7 @@ class ViolationReports:
         """Drop the containers that are gone."""
         self._said = {said for said in self._said if said[0] in living}
         self.reactions.forget(living)
+        self.standing.begin_look(living)
 
     def report(self, share: Share, reason: str, what: str, *, acts: bool = True) -> None:
         """Report a violation that stands, and let the agent act on it.
@@ -122,6 +135,7 @@ class ViolationReports:
             acts: whether it is surely the container's own doing.
         """
         message = f"container {share.owner[1]}: {what}"
+        self.standing.found(share.owner, reason)
         if self.is_news(share, reason):
             self._write(share, reason, message)
         if acts:
@@ -138,6 +152,7 @@ class ViolationReports:
     def _report_damage(self, share: Share, what: str, why: str, *, acts: bool = False) -> None:
         """Report damage of one kind once, and count its container once."""
         message = f"container {share.owner[1]}: {why}"
+        self.standing.found(share.owner, DAMAGED)
         self.is_news(share, DAMAGED)
         if self.is_news(share, f"{DAMAGED}: {what}"):
             self._write(share, DAMAGED, message)

@@ -32,6 +32,7 @@ from gpustack.wire.pods import (
     parse_limits,
     parse_readable,
 )
+from gpustack.wire.violations import ShareViolation, as_json
 
 WAITING: Final = "Waiting"  # no node has been chosen
 RESERVED: Final = "Reserved"  # cards are kept for it until it is bound
@@ -57,6 +58,7 @@ class _Pod:
     reason: str = ""  # why it waits or is undecided
     request: PodRequest | None = None  # of one that holds no card, where it can be read
     placement: Placement | None = None
+    violations: Sequence[ShareViolation] = ()  # what its node's agent says of it
 
 
 def listing(question: Question) -> Listing:
@@ -79,6 +81,8 @@ def listing(question: Question) -> Listing:
         and _takes(filters, question.cluster, pod, wanted)
     ]
     found.sort(key=lambda pod: (_namespace(pod.item), pod.item["metadata"]["name"]))
+    said = clusters.violations(question.keys, question.snapshot)
+    found = [replace(pod, violations=clusters.violations_of(pod.item, said)) for pod in found]
     now = datetime.datetime.now(datetime.UTC)
     counts, cards = Counter[str](), Counter[str]()
     for pod in found:
@@ -216,11 +220,14 @@ def _listed(cluster: Cluster, pod: _Pod, now: datetime.datetime) -> ListedItem:
         "priority": priority if isinstance(priority, int) else None,
         "created": one_line(created, 64),
         "reason": reason,
+        "violations": as_json(pod.violations),
     }
     state = Alarm(pod.state) if pod.state == UNDECIDED else pod.state
+    broken = [f"{each.reason} ({each.container})" for each in pod.violations]
+    words = one_line(", ".join([*filter(None, [reason]), *broken]), _LONGEST_CELL)
     row = (
         value["namespace"], metadata["name"], state, cards_text(cards), name or "-",
-        _age(created, now), one_line(reason, _LONGEST_CELL) or "-",
+        _age(created, now), Alarm(words) if broken else words or "-",
     )  # fmt: skip
     minors = (f"{each['name']}={','.join(map(str, each['minors']))}" for each in containers)
     wide = (

@@ -36,12 +36,17 @@ _EVENT: Picked = {
     "involvedObject": {"kind": True, "namespace": True, "name": True},
     "source": {"component": True},
 }  # fmt: skip
-_CARD: Picked = {
-    "version": True, "driver": True, "cuda": True, "links": True,
+_CARDS: Picked = {
+    "version": True, "driver": True, "cuda": True, "links": [[True]],
     "devices": [{"minor": True, "uuid": True, "model": True, "memory": True, "sms": True,
                  "numa": True, "bus": True, "healthy": True, "since": True}],
 }  # fmt: skip
+_VIOLATIONS: Picked = {
+    "version": True,
+    "violations": [{"uid": True, "container": True, "reason": True, "since": True}],
+}
 _MOST = 1024  # characters of a value
+_OF_NODES = ("gpu-devices", "gpu-violations")
 # Of the annotations of a pod, without our domain; the extender reads no more than 64 containers.
 _OF_PODS = frozenset(
     {
@@ -77,19 +82,23 @@ def nodes(found: Iterable[Picked], domain: str) -> list[Picked]:
         for field in ("allocatable", "capacity"):
             if ours := _ours(status.get(field), domain):
                 one.setdefault("status", {})[field] = ours
-        if cards := _cards(node["metadata"].get("annotations", {}).get(f"{domain}/gpu-devices")):
+        annotations = node["metadata"].get("annotations", {})
+        if cards := _said(annotations.get(f"{domain}/gpu-devices"), _CARDS):
             one["cards"] = cards
+        if violations := _said(annotations.get(f"{domain}/gpu-violations"), _VIOLATIONS):
+            one["violations"] = violations
         if cards or one["metadata"].get("labels") or "allocatable" in one.get("status", {}):
             picked.append(one)
     return picked
 
 
-def _cards(text: Any) -> Picked:
+def _said(text: Any, form: Picked) -> Picked:
+    """Return of a document what its form names."""
     try:
         document = json.loads(text or "{}")
     except (ValueError, TypeError):
         return {"unreadable": True}
-    found: Picked = pick(document, {**_CARD, "links": [[True]]})
+    found: Picked = pick(document, form)
     return found
 
 
@@ -143,7 +152,7 @@ def events(found: Iterable[Picked]) -> list[Picked]:
 
 def annotation_names(domain: str) -> list[str]:
     """Return the names of our annotations."""
-    return sorted(f"{domain}/{name}" for name in (*_OF_PODS, "gpu-devices"))
+    return sorted(f"{domain}/{name}" for name in (*_OF_PODS, *_OF_NODES))
 
 
 def names(objects: Iterable[Picked]) -> list[str]:

@@ -33,6 +33,7 @@ from gpustack.agent.identification.runtime import RuntimeView
 from gpustack.agent.mounts.share_mounts import ShareMounts
 from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.agent.violations.reactions import OnViolation, Reactions
+from gpustack.agent.violations.standing import StandingViolations
 from gpustack.model.placement import ContainerPlacement
 from gpustack.wire.mapped import ledger
 from gpustack.wire.mapped.activity import Activity, CardActivity
@@ -107,6 +108,9 @@ class Stage:
         self.escapes = IsolationViolations(
             self.events.append,
             reactions=Reactions(self.on_violation, kill=self._kill, now=lambda: self.now_ns / 1e9),
+            standing=StandingViolations(
+                now=lambda: self.now_ns / 1e9, clock=lambda: self.now_ns / 1e9
+            ),
             hooks=self._root / "hooks",
             proc=proc,
         )

@@ -6,13 +6,14 @@ from typing import Any
 from tests.agent.host import CORE, Host, Pod, container, decision, make_pod
 
 
-def damage(host: Host, pod: Pod) -> None:
-    """Start a pod's container, and let it write zeroes over its ledger."""
+def damage(host: Host, pod: Pod) -> str:
+    """Start a pod's container, and let it write zeroes over its ledger; returns its ID."""
     host.kubelet.admit(pod)
     host.kubelet.start_container(pod, "c0", CORE)
-    host.cri.run(pod["metadata"]["uid"], "c0")
+    running = host.cri.run(pod["metadata"]["uid"], "c0")
     ledger = host.folder(pod, "c0") / "ledger"
     ledger.write_bytes(bytes(ledger.stat().st_size))
+    return running
 
 
 def test_a_pod_that_damages_its_ledger_fails_with_the_events_words(host: Host) -> None:

@@ -22,7 +22,8 @@ def node(**capacity: str) -> dict[str, Any]:
     """Return a node as the agent and the roles leave it; its kubelet reports `capacity`."""
     amounts = {"cpu": "8", **{f"tencent.com/vcuda-{key}": text for key, text in capacity.items()}}
     labels = {"kubernetes.io/hostname": "gpu1", "nvidia-device-enable": "enable", "rack": "7"}
-    metadata = {"name": "gpu1", "labels": labels, "annotations": {"tencent.com/gpu-devices": "{}"}}
+    annotations = {"tencent.com/gpu-devices": "{}", "tencent.com/gpu-violations": "{}"}
+    metadata = {"name": "gpu1", "labels": labels, "annotations": annotations}
     status = {"capacity": amounts, "allocatable": {key: "0" for key in amounts}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
 

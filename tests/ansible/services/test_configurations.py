@@ -195,4 +195,5 @@ def test_the_roles_write_the_names_that_the_programs_read() -> None:
     assert variables["__cluster_objects_core_name"] == keys.vcuda_core
     assert variables["__cluster_objects_memory_name"] == keys.vcuda_memory
     assert variables["__cluster_objects_devices_name"] == keys.gpu_devices
+    assert variables["__cluster_objects_violations_name"] == keys.gpu_violations
     assert variables["__cluster_objects_model_label"] == MODEL_LABEL

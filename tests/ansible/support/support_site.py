@@ -145,6 +145,9 @@ def objects() -> dict[str, list[dict[str, Any]]]:
     gpu = node("gpu1", {"nvidia-device-enable": "enable", "x": SECRET}, cpu="8")
     gpu["metadata"]["annotations"] = {
         "tencent.com/gpu-devices": json.dumps({"driver": "535.261.03", "x": SECRET}),
+        "tencent.com/gpu-violations": json.dumps(
+            {"violations": [{"reason": "ShareExceeded", "x": SECRET}], "x": SECRET}
+        ),
         "x": SECRET,
     }
     gpu["status"] |= {"images": [{"names": [SECRET]}], "addresses": [{"address": SECRET}]}

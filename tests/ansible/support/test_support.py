@@ -64,6 +64,7 @@ def test_a_report_has_the_clusters_pods_with_cards_alone(tmp_path: pathlib.Path)
     assert pod["spec"]["containers"] == [{"name": "main", "limits": amounts}]
     (node,) = map(json.loads, files["cluster/nodes.jsonl"].splitlines())
     assert node["cards"] == {"driver": "535.261.03"}
+    assert node["violations"] == {"violations": [{"reason": "ShareExceeded"}]}
     assert [json.loads(line)["reason"] for line in files["cluster/events.jsonl"].splitlines()] == [
         "CardQuarantined"
     ] * 2  # the fake answers each of both selectors with all

@@ -6,9 +6,7 @@ Needs Debian's chromium and chromium-driver (`tests/setup.sh`). Pictures go to `
 import datetime
 import json
 import re
-import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +21,13 @@ from tests.cli import snapshots
 from tests.extender.calls import bound, filter_nodes
 from tests.extender.client import eventually
 from tests.extender.mini_cluster import MiniCluster, pod, serving
-from tests.extender.page.browser import Browser, chromium
+from tests.extender.page.browser import Browser
 from tests.extender.page.pages import CONTRAST, at, faint, machine, of_file, shown
 from tests.fakes.kube_api import FakeKubeApi
 
 pytestmark = pytest.mark.long
 
 HOSTILE = "<script>window.taken=1<img src=x onerror='window.taken=1'>"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not (shutil.which("chromium") and shutil.which("chromedriver")):
-        pytest.skip(
-            "chromium or chromedriver is missing: `make setup` installs them on Debian; elsewhere"
-            " install both and put them on the PATH"
-        )
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture
