@@ -51,6 +51,15 @@ class NodeEvents:
         logger.warning("%s: %s", UNEXPLAINED, text)
         self._write(UNEXPLAINED, text, warning=True, topic=f"{UNEXPLAINED}/{uuid}")
 
+    def tell_stranger(self, uuid: str, container: str) -> None:
+        """Tell of a container on a card with shares that has none of it."""
+        text = (
+            f"{container} has processes on card {uuid}, and no share of it: no limits hold there."
+            " A container with a share may have handed it descriptors; delete the pod"
+        )
+        logger.warning("%s: %s", UNEXPLAINED, text)
+        self._write(UNEXPLAINED, text, warning=True, topic=f"{UNEXPLAINED}/{uuid}/{container}")
+
     def _write(self, reason: str, message: str, *, warning: bool, topic: str) -> None:
         self._record(
             ObjectEvent(
