@@ -35,7 +35,7 @@ class MemoryJudge(UnaccountedMemory):
     Args:
         escapes: reports.
         tell_unowned: takes a card with memory of no process, and its bytes, once while it lasts.
-        tell_stranger: takes a card, and a container with processes there and no share, in words.
+        tell_stranger: takes a card, and in words a container there that it wasn't given to.
         has_memory: whether a process, by its host PID, has its memory still.
 
     Attributes:

@@ -52,10 +52,11 @@ class NodeEvents:
         self._write(UNEXPLAINED, text, warning=True, topic=f"{UNEXPLAINED}/{uuid}")
 
     def tell_stranger(self, uuid: str, container: str) -> None:
-        """Tell of a container on a card with shares that has none of it."""
+        """Tell of a container on a card that was not given to it."""
         text = (
-            f"{container} has processes on card {uuid}, and no share of it: no limits hold there."
-            " A container with a share may have handed it descriptors; delete the pod"
+            f"{container} has processes on card {uuid}, which was not given to it: no limits hold"
+            " there. A container that has or had the card may have handed it descriptors; delete"
+            " the pod"
         )
         logger.warning("%s: %s", UNEXPLAINED, text)
         self._write(UNEXPLAINED, text, warning=True, topic=f"{UNEXPLAINED}/{uuid}/{container}")

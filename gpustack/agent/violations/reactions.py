@@ -107,7 +107,7 @@ FINDINGS: Final = (
         why="nobody can tell whose it is: an Event on the node",
     ),
     Finding(
-        found="a process on a card with shares, of a container that no record gives any of it",
+        found="a process on a card, of a container that no record gives any of it",
         reason="UnexplainedUse",
         acts="",
         why="another container has handed it the card, and no limits are its own: an Event on the"

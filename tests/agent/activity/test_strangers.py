@@ -15,7 +15,7 @@ def test_a_sidecar_on_its_pods_card_is_told_once_on_the_node(stage: Stage) -> No
     look(stage, 20)
     (event,) = stage.events
     assert (event.kind, event.name, event.reason) == ("Node", "gpu1", "UnexplainedUse")
-    assert f"container sidecar of the pod team/taker has processes on card {CARD.uuid}" in str(
+    assert f"container sidecar of the pod team/taker has processes on card {CARD.uuid}," in str(
         event.message
     )
 
@@ -26,6 +26,16 @@ def test_a_container_of_a_pod_without_a_card_is_told_by_its_uid(stage: Stage) ->
     look(stage, 3)
     (event,) = stage.events
     assert "container main of the pod with UID uid-other has processes" in str(event.message)
+
+
+def test_one_that_kept_descriptors_of_a_card_given_whole_is_told(stage: Stage) -> None:
+    """Its pod had the card before; the next pod has all of it."""
+    owner = stage.share("next", cores=100)
+    stage.process(owner, memory_bytes=1 << 30, maps=())
+    _use(stage, "uid-before", "main")
+    look(stage, 20)
+    (event,) = stage.events
+    assert f"with UID uid-before has processes on card {CARD.uuid}" in str(event.message)
 
 
 def test_a_container_whose_record_comes_later_is_no_stranger(stage: Stage) -> None:

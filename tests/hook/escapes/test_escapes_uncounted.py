@@ -62,8 +62,9 @@ def test_files_mapped_as_data_pass_for_the_hook(root: Root, tmp_path: pathlib.Pa
     " which a container with a share has opened and handed to it",
     Outcome.REPORTED,
     "it needs no right to the device nodes, and has neither hook nor limits. The event"
-    " UnexplainedUse on the node names card and container at the third look that finds it; the"
-    " container has the whole card, memory and time, and `on_violation` doesn't end it",
+    " UnexplainedUse on the node names card and container at the third look that finds it, also"
+    " when the card is another pod's by then; the container has the whole card, memory and time,"
+    " and `on_violation` doesn't end it",
 )
 def test_descriptors_in_a_container_without_a_share_are_reported(tmp_path: pathlib.Path) -> None:
     with activity.stage(tmp_path) as stage:
