@@ -38,6 +38,7 @@ def _written(accept: str) -> str:
 
 def _writable(media: str) -> bool:
     """Say whether we can write a media type with these parameters (RFC 9110, 12.5.1)."""
-    parameters = dict(part.strip().partition("=")[::2] for part in media.split(";")[1:])
-    refused = parameters.get("q", "1").rstrip("0") in ("", "0.")
-    return parameters.get("version", "") in _VERSIONS and not refused
+    named = [part.strip().partition("=")[::2] for part in media.split(";")[1:]]
+    refused = dict(named).get("q", "1").rstrip("0") in ("", "0.")
+    # Each, because the library takes the first.
+    return not refused and all(value in _VERSIONS for name, value in named if name == "version")

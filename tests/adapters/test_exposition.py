@@ -80,6 +80,7 @@ media = st.lists(
 @given(st.one_of(media, st.text(max_size=60)))
 @example(";=" * 600)
 @example("text/plain;version=1.0.0")
+@example(f"{OPENMETRICS};version=x;version=1.0.0")
 def test_any_accept_gets_text_of_the_type_that_it_names(accept: str) -> None:
     text, content_type = exposition.render(registry(), accept)
     assert text.endswith(END) == content_type.startswith(OPENMETRICS)

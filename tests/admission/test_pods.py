@@ -169,6 +169,18 @@ def test_a_share_that_mounts_over_ours_or_above_is_refused(site: Site, path: str
         assert offered(50, beside) == ""
 
 
+@pytest.mark.parametrize("path", ["/etc/ld.so.preload", "etc/vcuda/limits", "/run/../etc/vcuda/x"])
+def test_a_share_whose_message_file_hides_ours_is_refused(site: Site, path: str) -> None:
+    def offered(cores: int, where: str) -> str:
+        memory = 32 if cores < 100 else 0
+        return site.denied(pod(container("main", cores, memory, terminationMessagePath=where)))
+
+    assert f"container main: terminationMessagePath {path}: " in offered(50, path)
+    assert offered(100, path) == ""
+    for beside in ("/dev/termination-log", "/etc/vcudata", ""):
+        assert offered(50, beside) == ""
+
+
 def test_a_gpu_pod_with_a_node_name_is_refused(site: Site) -> None:
     said = site.denied(pod(nodeName="gpu1"))
     assert "spec.nodeName: a pod that asks for a GPU must be scheduled" in said

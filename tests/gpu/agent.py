@@ -99,6 +99,7 @@ def sampling(host: Host, nvml: Nvml, *, collects: bool = False) -> Iterator[Samp
             )
         )
     sampled = Sampled(told=told, energy=EnergyAccounts(nvml, records))
+    node = NodeEvents("here", told.append)
     sampler = ActivitySampler(
         records=records,
         folders=host.folders,
@@ -106,7 +107,8 @@ def sampling(host: Host, nvml: Nvml, *, collects: bool = False) -> Iterator[Samp
         energy=sampled.energy,
         memory=MemoryJudge(
             IsolationViolations(told.append, hooks=host.root / "hooks"),
-            tell_unowned=NodeEvents("here", told.append).tell_unowned,
+            tell_unowned=node.tell_unowned,
+            tell_stranger=node.tell_stranger,
         ),
     )
 

@@ -53,12 +53,11 @@ def sampler(
     found: IsolationViolations,
 ) -> ActivitySampler:
     """Return the sampler, not started, that reports what it finds."""
+    node = NodeEvents(settings.node_name, found.tell)
     return ActivitySampler(
         records=records,
         folders=folders,
         usage=NvmlUsage(nvml, owners, is_good=settings.collect_gpu_time),
         energy=EnergyAccounts(nvml, records),
-        memory=MemoryJudge(
-            found, tell_unowned=NodeEvents(settings.node_name, found.tell).tell_unowned
-        ),
+        memory=MemoryJudge(found, tell_unowned=node.tell_unowned, tell_stranger=node.tell_stranger),
     )

@@ -35,10 +35,11 @@ class MemoryJudge(UnaccountedMemory):
     Args:
         escapes: reports.
         tell_unowned: takes a card with memory of no process, and its bytes, once while it lasts.
+        tell_stranger: takes a card, and in words a container there that it wasn't given to.
         has_memory: whether a process, by its host PID, has its memory still.
 
     Attributes:
-        escapes: as it was given.
+        escapes, tell_stranger: as they were given.
         unowned_bytes: memory that the driver shows for no process, by card with shares.
     """
 
@@ -47,12 +48,14 @@ class MemoryJudge(UnaccountedMemory):
         escapes: IsolationViolations,
         *,
         tell_unowned: Callable[[str, int], None],
+        tell_stranger: Callable[[str, str], None],
         has_memory: Callable[[int], bool] = process.has_memory,
     ) -> None:
         super().__init__()
         self._has_memory = has_memory
         self.escapes = escapes
         self._tell_unowned = tell_unowned
+        self.tell_stranger = tell_stranger
         self._told = frozenset[str]()
         self._unowned: dict[str, tuple[int, ...]] = {}
         self.unowned_bytes: Mapping[str, int] = {}  # replaced, for another thread reads it

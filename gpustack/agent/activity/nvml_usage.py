@@ -126,6 +126,19 @@ class NvmlUsage:
             except NvmlError as error:
                 logger.debug("card says nothing of its processes uuid=%s: %s", uuid, error)
 
+    def containers_on(self, uuid: str) -> frozenset[Owner]:
+        """Return the containers with processes on a card that `look` isn't asked about."""
+        owner_of = self._owners.now()
+        try:
+            pids = [each.pid for each in self._nvml.processes(uuid)]
+        except NvmlError as error:
+            logger.debug("card says nothing of its processes uuid=%s: %s", uuid, error)
+            return frozenset()
+        firsts = self._firsts(uuid, pids, owner_of)
+        return frozenset(
+            owner for pid in pids if (owner := owner_of(pid)) is not None and firsts[pid] == owner
+        )
+
     def look(self, uuids: Iterable[str]) -> Mapping[str, Mapping[Owner, ContainerSample]]:
         """Return, by card, the containers that have processes there.
 

@@ -25,6 +25,7 @@ from gpustack.agent.activity.memory_judge import MemoryJudge
 from gpustack.agent.activity.nvml_usage import NOTHING, ContainerSample, NvmlUsage
 from gpustack.agent.activity.share_figures import ShareFigures
 from gpustack.agent.activity.shares import Share, Shares
+from gpustack.agent.activity.strangers import Strangers
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.identification.process_owners import Owner
@@ -75,6 +76,7 @@ class ActivitySampler:
         self._escapes = memory.escapes
         self._clock_ns = clock_ns
         self.memory = memory
+        self._strangers = Strangers(records, usage, memory.tell_stranger)
         self._claims = LedgerUsage()
         self.figures = ShareFigures()
         self.energy = energy
@@ -130,6 +132,7 @@ class ActivitySampler:
         )
         self.memory.take(self._shares, seen, self._read, self._files)
         self.memory.take_unowned(self._usage.unowned_bytes)
+        self._strangers.look(seen)
         for share in self._shares:
             self._take(share, seen)
         for share in self._accounts.judge(self._shares, seen, self._usage, self.figures):

@@ -135,14 +135,14 @@ class Allocator:
         return paths.gives_library_path if asked is None else asked
 
     def _placed(self, found: Match) -> tuple[PodRecord, ContainerRecord]:
-        hidden = mount_paths.hidden_path(
+        hidden = mount_paths.hiding_mount(
             found.pod, found.container.name, is_share=found.container.is_share
         )
         if hidden is not None:
             raise PluginRefusal(
                 "HiddenPath",
-                f"container {found.container.name!r}, volumeMounts {hidden}: the GPU stack has"
-                " mounts of its own there or below; choose another mountPath",
+                f"container {found.container.name!r}, {hidden}: the GPU stack has mounts of its"
+                " own there or below; choose another path",
             )
         record = self._records.get(uid_of(found.pod))
         if record is None:

@@ -2,7 +2,8 @@
 
 A pod's own mount comes after ours, and hides what lies at or below its path. A mount of a folder
 that ours lie in is another container's as well: in that folder it may remove or move the points
-that ours are mounted on.
+that ours are mounted on. The file of a container's termination message is such a mount, the last of
+all (k8s.io/kubernetes 1.37 pkg/kubelet/kuberuntime/kuberuntime_container.go makeMounts).
 """
 
 import enum
@@ -47,8 +48,11 @@ def hiding(path: str) -> Hiding | None:
     return None
 
 
-def hidden_path(pod: Mapping[str, Any], container: str, *, is_share: bool) -> str | None:
-    """Return a mount that this container may not have; None when there is none."""
+def hiding_mount(pod: Mapping[str, Any], container: str, *, is_share: bool) -> str | None:
+    """Return field and path of a mount that this container may not have; None when there is none.
+
+    Devices count to the field of volumes.
+    """
     refused = {Hiding.ALL, Hiding.SHARES} if is_share else {Hiding.ALL}
     spec = pod.get("spec") or {}
     for each in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
@@ -58,5 +62,8 @@ def hidden_path(pod: Mapping[str, Any], container: str, *, is_share: bool) -> st
         paths += [device.get("devicePath", "") for device in each.get("volumeDevices") or ()]
         for path in paths:
             if hiding(path) in refused:
-                return str(path)
+                return f"volumeMounts {path}"
+        message = each.get("terminationMessagePath") or ""
+        if message and hiding(message) in refused:
+            return f"terminationMessagePath {message}"
     return None

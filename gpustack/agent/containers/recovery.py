@@ -212,7 +212,9 @@ class Recovery:
             return False
         shown = self._pods.get(record.uid)
         if shown is not None:
-            return finished(shown)  # it may have been absent a moment ago
+            # It may have been absent a moment ago. Its kubelet ends a pod with its sandbox; of one
+            # that the agent has failed a container may be in the making.
+            return finished(shown) and not self._is_made(record.uid)
         if self._may_start(record.uid):
             return False
         # A pod absent from the watch may not be shown yet. Only the API server knows.
@@ -226,8 +228,11 @@ class Recovery:
 
     def _may_start(self, uid: str) -> bool:
         """Say whether a container of a pod that is gone may be in the making."""
-        starts = self._records.starts
-        return starts.has(uid) or (starts.has_slow(uid) and self._runtime.may_start(uid))
+        return self._records.starts.has(uid) or self._is_made(uid)
+
+    def _is_made(self, uid: str) -> bool:
+        """Say whether one may be so for long."""
+        return self._records.starts.has_slow(uid) and self._runtime.may_start(uid)
 
     def _free(self, record: PodRecord) -> None:
         self._records.remove(record.uid)

@@ -51,6 +51,16 @@ class NodeEvents:
         logger.warning("%s: %s", UNEXPLAINED, text)
         self._write(UNEXPLAINED, text, warning=True, topic=f"{UNEXPLAINED}/{uuid}")
 
+    def tell_stranger(self, uuid: str, container: str) -> None:
+        """Tell of a container on a card that was not given to it."""
+        text = (
+            f"{container} has processes on card {uuid}, which was not given to it: no limits hold"
+            " there. A container that has or had the card may have handed it descriptors; delete"
+            " the pod"
+        )
+        logger.warning("%s: %s", UNEXPLAINED, text)
+        self._write(UNEXPLAINED, text, warning=True, topic=f"{UNEXPLAINED}/{uuid}/{container}")
+
     def _write(self, reason: str, message: str, *, warning: bool, topic: str) -> None:
         self._record(
             ObjectEvent(

@@ -106,6 +106,13 @@ FINDINGS: Final = (
         acts="",
         why="nobody can tell whose it is: an Event on the node",
     ),
+    Finding(
+        found="a process on a card, of a container that no record gives any of it",
+        reason="UnexplainedUse",
+        acts="",
+        why="another container has handed it the card, and no limits are its own: an Event on the"
+        " node",
+    ),
 )
 """What the agent finds, in the order of the page."""
 

@@ -124,6 +124,7 @@ class _Device(TypedDict, total=False):
 class _HostContainer(_Container, total=False):
     volumeMounts: list[_Mount] | None
     volumeDevices: list[_Device] | None
+    terminationMessagePath: str | None
 
 
 class _HostPodSpec(TypedDict, total=False):
@@ -151,6 +152,7 @@ class _HostPod(TypedDict, total=False):
 
 _STATIC: Final = (MIRROR, CONFIG_HASH)
 _MOUNTED: Final = (("volumeMounts", "mountPath"), ("volumeDevices", "devicePath"))
+_MESSAGE: Final = "terminationMessagePath"  # a file of the kubelet's is mounted there
 _POD: Final = msgspec.json.Decoder(_Pod)
 _HOST_POD: Final = msgspec.json.Decoder(_HostPod)
 _NODE: Final = msgspec.json.Decoder(_Node)
@@ -214,6 +216,9 @@ def _keep_what_is_asked(
     asked = {name: limits[name] for name in names if name in limits}
     if asked:
         container["resources"]["limits"] = asked
+    message = container.pop(_MESSAGE, None) or ""
+    if asked and message and hides(message) is not None:
+        container[_MESSAGE] = message
     for field, path in _MOUNTED:
         mounted = container.pop(field, None) or ()
         kept: dict[Hashable, Any] = {}  # one is enough to refuse it; a pod may have 80 000 others

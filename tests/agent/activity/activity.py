@@ -118,6 +118,7 @@ class Stage:
         self.usage = NvmlUsage(
             self.nvml, owners, is_good=collects_gpu_time, clock=lambda: self.now_ns / 1e9
         )
+        node = NodeEvents("gpu1", self.events.append)
         self.sampler = ActivitySampler(
             records=self.records,
             folders=self.folders,
@@ -125,7 +126,8 @@ class Stage:
             energy=EnergyAccounts(self.nvml, self.records),
             memory=MemoryJudge(
                 self.escapes,
-                tell_unowned=NodeEvents("gpu1", self.events.append).tell_unowned,
+                tell_unowned=node.tell_unowned,
+                tell_stranger=node.tell_stranger,
                 has_memory=lambda pid: process.has_memory(pid, proc=proc),
             ),
             clock_ns=lambda: self.now_ns,

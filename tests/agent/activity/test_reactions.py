@@ -56,6 +56,11 @@ def with_nobodys_memory(stage: Stage, _: str) -> None:
     stage.nvml.unowned[CARD.uuid] = 5 << 30
 
 
+def on_a_card_of_others(stage: Stage, _: str) -> None:
+    sidecar = stage.cri.run("uid-taker", "sidecar")
+    stage.process(sidecar, memory_bytes=60 << 30, maps=())
+
+
 CAUSES: Mapping[str, Callable[[Stage, str], None]] = {
     each.found: cause
     for each, cause in zip(
@@ -69,6 +74,7 @@ CAUSES: Mapping[str, Callable[[Stage, str], None]] = {
             with_another_mode,
             exceeding,
             with_nobodys_memory,
+            on_a_card_of_others,
         ),
         strict=True,
     )

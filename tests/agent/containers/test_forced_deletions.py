@@ -10,6 +10,7 @@ from gpustack.agent.containers import recent_starts
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import IDLE, Use
 from gpustack.wire.nodes import decode_node
+from gpustack.wire.pods import finished
 from tests.agent.host import CORE, KEYS, NODE, Host, Pod, card_of
 from tests.fakes.kubelet import AdmissionError
 from tests.fakes.nvml import card
@@ -125,6 +126,27 @@ def test_a_container_in_the_making_keeps_its_card_over_a_restart(host: Host) -> 
     assert host.agent.records.get(uid) is not None
     host.cri.exit(running)
     host.cri.stop_sandbox(uid)
+    assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
+
+
+@pytest.mark.usefixtures("short_wait")
+def test_a_container_in_the_making_keeps_its_failed_pods_card(host: Host) -> None:
+    """The agent fails a pod for another of its containers, and deletes it a moment later."""
+    host.start_agent()
+    pod = host.share("failed", 1)
+    uid = pod["metadata"]["uid"]
+    host.kubelet.admit(pod)
+    host.cri.make_sandbox(uid)
+    host.kubelet.start_container(pod, "c0", CORE)
+    host.end(pod, "Failed")
+    host.wait_until(lambda: finished(host.agent.pods.get(uid) or {}))
+    host.agent.recovery.free_ended()
+    _is_taken(host)
+    running = host.cri.run(uid, "c0")
+    host.cri.stop_sandbox(uid)
+    host.agent.recovery.free_ended()
+    assert host.agent.records.get(uid) is not None
+    host.cri.exit(running)
     assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
 
 

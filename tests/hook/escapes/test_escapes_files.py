@@ -14,7 +14,7 @@ from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.systemd import DescriptorStore
 from gpustack.agent.containers.held_files import HeldFiles
-from gpustack.agent.containers.mount_paths import hidden_path
+from gpustack.agent.containers.mount_paths import hiding_mount
 from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.agent.violations.reactions import DAMAGED, FOREIGN
 from gpustack.wire.mapped import activity
@@ -263,8 +263,8 @@ def test_the_hook_calls_no_function_for_environment_or_sockets(build: pathlib.Pa
 
 
 @escape(
-    "A ConfigMap, or any volume, mounted over the limits, the hook or the preload, or at a folder"
-    " above them, which a sidecar may have, too, and take our mount points away in",
+    "A ConfigMap, any volume or a terminationMessagePath over the limits, the hook or the preload,"
+    " or at a folder above them, which a sidecar may have, too, and take our mount points away in",
     Outcome.CLOSED,
     "the admission policy refuses the pod, and so does the agent at Allocate (HiddenPath)",
 )
@@ -277,10 +277,12 @@ def test_the_hook_calls_no_function_for_environment_or_sockets(build: pathlib.Pa
     ],
 )  # fmt: skip
 def test_mounts_over_our_paths_are_refused(path: str) -> None:
-    container = {"name": "main", "volumeMounts": [{"name": "config", "mountPath": path}]}
-    assert hidden_path({"spec": {"containers": [container]}}, "main", is_share=True) == path
+    mounts = [{"name": "config", "mountPath": path}]
+    for name, value in (("volumeMounts", mounts), ("terminationMessagePath", path)):
+        pod = {"spec": {"containers": [{"name": "main", name: value}]}}
+        assert hiding_mount(pod, "main", is_share=True) == f"{name} {path}"
     harmless = {"name": "main", "volumeMounts": [{"name": "config", "mountPath": "/etc/app"}]}
-    assert hidden_path({"spec": {"containers": [harmless]}}, "main", is_share=True) is None
+    assert hiding_mount({"spec": {"containers": [harmless]}}, "main", is_share=True) is None
 
 
 @escape(

@@ -1,9 +1,10 @@
-"""Processes that pass for hooked ones by their maps, and hold no place in their ledger."""
+"""Processes without a place in a ledger: by their maps they are hooked, or they have no share."""
 
 import pathlib
 
 import pytest
 
+from tests.agent.activity import activity
 from tests.hook.container import CONTEXT_BYTES, MIB
 from tests.hook.escapes.ways_out import Outcome, escape, first_line, judged, own_share, reports_of
 from tests.hook.root import HOOK_PATH, LIBRARIES, Root, compiled
@@ -54,3 +55,22 @@ def test_files_mapped_as_data_pass_for_the_hook(root: Root, tmp_path: pathlib.Pa
         assert reports_of(root, client.pid, share=ours) == []
         assert judged(ours.folder, [client.pid], 0) == (["UncountedProcess"], 0)
         client.communicate("\n", timeout=30)
+
+
+@escape(
+    "A container without a share, of the same pod or another's, that uses the card by descriptors"
+    " which a container with a share has opened and handed to it",
+    Outcome.REPORTED,
+    "it needs no right to the device nodes, and has neither hook nor limits. The event"
+    " UnexplainedUse on the node names card and container at the third look that finds it, also"
+    " when the card is another pod's by then; the container has the whole card, memory and time,"
+    " and `on_violation` doesn't end it",
+)
+def test_descriptors_in_a_container_without_a_share_are_reported(tmp_path: pathlib.Path) -> None:
+    with activity.stage(tmp_path) as stage:
+        stage.share("taker")
+        sidecar = stage.cri.run("uid-taker", "sidecar")
+        stage.process(sidecar, memory_bytes=60 << 30, maps=())
+        for _ in range(3):
+            stage.sampler.look()
+        assert [event.reason for event in stage.events] == ["UnexplainedUse"]

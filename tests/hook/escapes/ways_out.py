@@ -128,7 +128,7 @@ def judged(folder: pathlib.Path, pids: Sequence[int], seen_bytes: int) -> tuple[
     events: list[ObjectEvent] = []
     ledgers, share = Ledgers(time.monotonic_ns), dataclasses.replace(SHARE, folder=folder)
     escapes = IsolationViolations(events.append, hooks=folder)
-    judge = MemoryJudge(escapes, tell_unowned=lambda *_: None)
+    judge = MemoryJudge(escapes, tell_unowned=lambda *_: None, tell_stranger=lambda *_: None)
     sights = {CARD: {SHARE.owner: ContainerSample(memory_bytes=seen_bytes, pids=tuple(pids))}}
     for _ in range(3):
         judge.begin_look([share], ledgers)
