@@ -40,7 +40,7 @@ def bundle(tmp_path: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def check(bundle: pathlib.Path) -> tuple[subprocess.CompletedProcess[str], str]:
+def check(bundle: pathlib.Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], str]:
     """Run preflight's check of a bundle; returns the run and its words in one line."""
     variables: dict[str, Any] = {
         "ansible_facts": {"architecture": ARCHITECTURE},
@@ -48,12 +48,15 @@ def check(bundle: pathlib.Path) -> tuple[subprocess.CompletedProcess[str], str]:
         "preflight_kind": "gpu_node",
         "preflight_bundle": str(bundle),
         "preflight_interpreter": sys.executable,
+        "preflight_service_path": str(bundle.parent / "opt" / "gpustack"),
     }
     task = {"import_role": {"name": "preflight", "tasks_from": "bundle"}}
     play = {"hosts": "all", "gather_facts": False, "vars": variables, "tasks": [task]}
     file = bundle.parent / "play.yml"
     file.write_text(yaml.safe_dump([play]))
-    done = ansible("ansible-playbook", "--inventory=localhost,", "--connection=local", str(file))
+    done = ansible(
+        "ansible-playbook", "--inventory=localhost,", "--connection=local", *arguments, str(file)
+    )
     return done, words(done)
 
 
@@ -76,3 +79,19 @@ def test_a_bundle_of_another_format_is_refused(bundle: pathlib.Path) -> None:
     done, words = check(bundle)
     assert done.returncode != 0
     assert f"is of format 1 and these roles read format {BUNDLES.FORMAT}" in words
+
+
+def test_a_disk_without_room_for_a_new_environment_is_refused(bundle: pathlib.Path) -> None:
+    much = 1 << 30  # MiB; no machine of these tests has as much
+    no_room = f"--extra-vars={json.dumps({'__preflight_room_mib': much})}"
+    done, words = check(bundle, no_room)
+    assert done.returncode != 0
+    assert f"MiB free, and our daemons' environment takes {much} MiB" in words
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    name = f"cpython-311-{manifest['wheels']['sha256'][:16]}"
+    whole = bundle.parent / "opt" / "gpustack" / "venvs" / name
+    whole.mkdir(parents=True)
+    assert check(bundle, no_room)[0].returncode != 0
+    (whole / ".complete").touch()
+    done, words = check(bundle, no_room)
+    assert done.returncode == 0, words
