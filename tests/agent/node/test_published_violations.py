@@ -14,8 +14,8 @@ from gpustack.agent.violations.standing import StandingViolations
 from gpustack.model.node import Node
 from gpustack.wire import violations
 from gpustack.wire.violations import MOST, ShareViolation
-from tests.agent.activity.test_killed_pods import damage
 from tests.agent.host import KEYS, NODE, Host, container, decision, make_pod
+from tests.agent.violations.test_killed_pods import damage
 from tests.fakes.nvml import card
 
 

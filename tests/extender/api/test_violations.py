@@ -9,8 +9,8 @@ import pytest
 from gpustack.cli.main import main
 from gpustack.wire import violations
 from gpustack.wire.violations import ShareViolation
-from tests.agent.activity.test_killed_pods import damage
 from tests.agent.host import Host
+from tests.agent.violations.test_killed_pods import damage
 from tests.extender.api.test_api import cluster, explained, machine
 from tests.extender.calls import bound, filter_nodes
 from tests.extender.client import eventually

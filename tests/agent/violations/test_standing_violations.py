@@ -6,7 +6,7 @@ from gpustack.agent.violations.reactions import DAMAGED, EXCEEDED, Finding, OnVi
 from gpustack.agent.violations.standing import StandingViolations
 from gpustack.wire.violations import MOST, ShareViolation
 from tests.agent.activity.activity import Stage
-from tests.agent.activity.test_reactions import CAUSES, begin, each_finding, look
+from tests.agent.violations.test_reactions import CAUSES, begin, each_finding, look
 
 TAKER = "uid-taker", "taker"
 KEPT = 600

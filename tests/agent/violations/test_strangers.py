@@ -1,7 +1,7 @@
 """A container on a card that others have shares of: their descriptors need no right of its own."""
 
 from tests.agent.activity.activity import CARD, Stage
-from tests.agent.activity.test_reactions import look
+from tests.agent.violations.test_reactions import look
 
 
 def _use(stage: Stage, pod_uid: str, name: str) -> None:
