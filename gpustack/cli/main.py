@@ -10,7 +10,7 @@ import os
 import pathlib
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import argcomplete
@@ -30,7 +30,7 @@ Shows the use of every GPU, why a pod waits, and the effect of more pods or node
 or a snapshot of one; topo reads this host, card and graph ask its agent."""
 _STATUS: Final = """\
 exit status: 0 yes, 1 no (the answer says why), 2 wrong use or unreadable input
-`gpustack COMMAND --help` says more about each."""
+`gpustack help COMMAND` says more about each."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,12 +47,23 @@ def parser() -> argparse.ArgumentParser:
     for command in COMMANDS:
         below = command.add(commands)
         below.set_defaults(run=command.run, parser=below)
+    about = commands.add_parser("help", help="the same as COMMAND --help")
+    about.add_argument("about", metavar="COMMAND", nargs="?", choices=[*commands.choices])
+    about.set_defaults(run=lambda chosen: _help_about(top, commands.choices, chosen.about))
     return top
 
 
 def _help(chosen: argparse.Namespace) -> int:
     """Print the help, as kubectl does without a command."""
     chosen.parser.print_help()
+    return 0
+
+
+def _help_about(
+    top: argparse.ArgumentParser, commands: Mapping[str, argparse.ArgumentParser], name: str | None
+) -> int:
+    """Print the help of a command, or of all without a name."""
+    (commands[name] if name else top).print_help()
     return 0
 
 

@@ -68,13 +68,13 @@ class NodeLabels:
 LABELS: Final = NodeLabels()
 
 
-_Token = Annotated[str, msgspec.Meta(pattern="^(X|NV[1-9][0-9]?|PIX|PXB|PHB|NODE|SYS)$")]
-_Path = Annotated[str, msgspec.Meta(pattern="^(X|PIX|PXB|PHB|NODE|SYS)$")]
+_Token = Annotated[str, msgspec.Meta(pattern=r"\A(X|NV[1-9][0-9]?|PIX|PXB|PHB|NODE|SYS)\Z")]
+_Path = Annotated[str, msgspec.Meta(pattern=r"\A(X|PIX|PXB|PHB|NODE|SYS)\Z")]
 
 
 class _Device(TypedDict):
     minor: Annotated[int, msgspec.Meta(ge=0, le=1_048_575)]
-    uuid: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9._/-]+$", max_length=96)]
+    uuid: Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9._/-]+\Z", max_length=96)]
     model: _Name
     memory: Annotated[int, msgspec.Meta(ge=0, le=MOST_CARD_BYTES)]
     sms: NotRequired[Annotated[int, msgspec.Meta(ge=0, le=65_535)]]

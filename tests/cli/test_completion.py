@@ -56,6 +56,7 @@ def test_every_command_is_offered(
         ("gpustack explain -o ", ["table", "json"]),
         ("gpustack what-if --policy ", ["exact", "original", "spread", "fgd"]),
         ("gpustack get no", ["nodes"]),
+        ("gpustack help wh", ["what-if"]),
         ("gpustack get pods --state Wai", ["Waiting"]),
         ("gpustack usage --cont", ["--context"]),
         ("gpustack --ver", ["--version"]),

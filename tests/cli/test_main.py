@@ -39,9 +39,18 @@ def test_every_option_of_every_command_is_explained(
     assert all(len(line) <= 100 for line in shown.splitlines())
 
 
+@pytest.mark.parametrize("command", ["get", "what-if", "help", ""])
+def test_help_says_what_the_option_says(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [command] if command else []
+    assert main(["help", *words]) == 0
+    shown = capsys.readouterr().out
+    assert ended(capsys, *words, "--help") == (0, shown, "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
+        (("help", "whatif"), "argument COMMAND: invalid choice: 'whatif' (choose from 'topo'"),
         (("whatif",), "invalid choice: 'whatif' (choose from 'topo'"),
         (("what-if", "--snap", "f", "--pod", "f"), "unrecognized arguments: --snap f"),
         (("usage", "-o", "xml"), "argument -o/--output: invalid choice: 'xml'"),

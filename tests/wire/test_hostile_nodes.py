@@ -88,3 +88,12 @@ def test_a_text_that_no_answer_could_carry_leaves_out_its_node_alone(at: tuple[A
     """Half a surrogate pair has no UTF-8: an answer about all nodes would fail for its sake."""
     with pytest.raises(BadAnnotation, match="surrogates not allowed"):
         decode_node(KEYS, api_node(broken(*at, value="\ud800")))
+
+
+def test_a_name_with_a_newline_at_its_end_is_no_name() -> None:
+    """Python's `$` matches before it, too."""
+    with pytest.raises(BadAnnotation, match=r"devices\[0\]\.uuid: "):
+        decode_node(KEYS, api_node(broken("devices", 0, "uuid", value="GPU-1\n")))
+    schema = {"type": "string", "pattern": "^[a-z]+$"}
+    assert schemas.problems(schema, "a") == []
+    assert len(schemas.problems(schema, "a\n")) == 1

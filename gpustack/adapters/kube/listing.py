@@ -37,7 +37,7 @@ class WatchEvent:
 
 class _ListMetadata(msgspec.Struct):
     # The API's name; the server counts them, as its readers do.
-    resourceVersion: Annotated[str, msgspec.Meta(pattern="^[0-9]{1,20}$")]  # noqa: N815
+    resourceVersion: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,20}\Z")]  # noqa: N815
     following: str = msgspec.field(default="", name="continue")
 
 
