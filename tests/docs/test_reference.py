@@ -7,8 +7,8 @@ import re
 import pytest
 import yaml
 
+from gpustack.adapters import hook_build
 from gpustack.agent.containers import allocate_response, mount_paths
-from gpustack.agent.node import hook_build
 from gpustack.agent.web.pages import pages
 from gpustack.model.request import Strategy, Topology
 from gpustack.model.topology.link_level import parse_link

@@ -7,8 +7,8 @@ import pathlib
 from typing import Final
 
 from gpustack.adapters.deviceplugin import ContainerResponse, DeviceNode, Mount
+from gpustack.adapters.hook_build import HOOK_PATH
 from gpustack.agent.node.device_nodes import card_path
-from gpustack.agent.node.hook_build import HOOK_PATH
 from gpustack.agent.node.host_files import HostPaths
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES

@@ -11,6 +11,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gpustack.adapters.hook_build import HOOK_PATH
 from gpustack.agent.containers.allocate_response import (
     ACTIVITY_PATH,
     DRIVER_PATH,
@@ -18,7 +19,6 @@ from gpustack.agent.containers.allocate_response import (
     LIMITS_PATH,
     PRELOAD_PATH,
 )
-from gpustack.agent.node.hook_build import HOOK_PATH
 
 
 class Hiding(enum.Enum):

@@ -13,8 +13,8 @@ import pathlib
 import stat
 from typing import Final
 
-from gpustack.agent.node import shared_files
 from gpustack.model.errors import GpustackError
+from gpustack.wire.files import regular_file
 from gpustack.wire.mapped.two_slot_page import LAYOUT_VERSION, OLDEST_LAYOUT
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def _sum_of(path: pathlib.Path) -> str:
 
 
 def _read(path: pathlib.Path) -> bytes:
-    with shared_files.open_at_once(path) as file:
+    with regular_file.open_at_once(path) as file:
         return file.read()
 
 
@@ -110,7 +110,7 @@ class HookBuild:
         """
         path = self._folder / _LAYOUTS
         try:
-            with shared_files.open_at_once(path) as file:
+            with regular_file.open_at_once(path) as file:
                 named = {int(word) for word in file.read().split()}
         except FileNotFoundError:
             named = {_FIRST_LAYOUT}
