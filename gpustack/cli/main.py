@@ -30,7 +30,7 @@ _PLUGIN: Final = "kubectl-gpustack"  # as kubectl runs it for `kubectl gpustack`
 _INTERRUPTED: Final = 128 + signal.SIGINT  # a shell's status for a program that a signal ended
 _HELP: Final = """\
 Shows the use of every GPU, why a pod waits, and the effect of more pods or nodes. Reads a cluster
-or a snapshot of one; topo reads this host, card and graph ask its agent."""
+or a snapshot of one; topo and doctor --host read this host, card and graph ask its agent."""
 _STATUS: Final = """\
 exit status: 0 yes, 1 no (the answer says why), 2 wrong use or unreadable input
 `gpustack COMMAND --help` says more about each."""

@@ -119,7 +119,7 @@ def run(checks: Iterable[Check[_F]], facts: _F) -> Iterator[Finding | NotChecked
         answers = (
             check.find(facts)
             if unread is None
-            else [Found(level=check.unread, text=f"can't be checked: {unread}")]
+            else [Found(level=check.unread, text=_unread_text(check.unread, unread))]
         )
         for each in answers:
             yield Finding(
@@ -130,3 +130,8 @@ def run(checks: Iterable[Check[_F]], facts: _F) -> Iterator[Finding | NotChecked
                 why=check.why,
                 mend="" if each.level is Level.OK else each.mend or check.mend,
             )
+
+
+def _unread_text(level: Level, why: str) -> str:
+    """Say why an input can't be read: that is itself the fault, or keeps a check from its work."""
+    return why if level is Level.FAIL else f"can't be checked: {why}"
