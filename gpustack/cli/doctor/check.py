@@ -16,7 +16,7 @@ _LONGEST_FOUND: Final = 600  # characters; as the longest problem of a quota
 _LONGEST_SUBJECT: Final = 320  # characters; namespace and name of a pod have 317 at most
 
 
-class Level(enum.StrEnum):
+class Severity(enum.StrEnum):
     """How bad a finding is."""
 
     OK = "ok"
@@ -51,7 +51,7 @@ class Found:
         mend: what mends this, where the check's own words don't.
     """
 
-    level: Level
+    level: Severity
     text: str
     subject: str = ""
     mend: str = ""
@@ -75,15 +75,15 @@ class Check(Generic[_F_contra]):
     mend: str
     find: Callable[[_F_contra], Sequence[Found]]
     needs: tuple[str, ...] = ()
-    unread: Level = Level.WARN
+    unread: Severity = Severity.WARN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CheckResult:
     """One line of the output; texts are one line each, without control characters."""
 
     check: str
-    level: Level
+    level: Severity
     subject: str
     found: str
     why: str
@@ -100,7 +100,7 @@ class NotChecked:
 
 def ok(text: str) -> list[Found]:
     """Return the answer of a check that finds nothing wrong."""
-    return [Found(level=Level.OK, text=text)]
+    return [Found(level=Severity.OK, text=text)]
 
 
 def judged(problems: Iterable[Found], good: str) -> list[Found]:
@@ -108,7 +108,7 @@ def judged(problems: Iterable[Found], good: str) -> list[Found]:
     return list(problems) or ok(good)
 
 
-def run(checks: Iterable[Check[_F]], facts: _F) -> Iterator[Finding | NotChecked]:
+def run(checks: Iterable[Check[_F]], facts: _F) -> Iterator[CheckResult | NotChecked]:
     """Yield what the checks find, in their order."""
     for check in checks:
         absent = next((facts.absent[each] for each in check.needs if each in facts.absent), None)
@@ -122,16 +122,16 @@ def run(checks: Iterable[Check[_F]], facts: _F) -> Iterator[Finding | NotChecked
             else [Found(level=check.unread, text=_unread_text(check.unread, unread))]
         )
         for each in answers:
-            yield Finding(
+            yield CheckResult(
                 check=check.name,
                 level=each.level,
                 subject=one_line(each.subject, _LONGEST_SUBJECT),
                 found=one_line(each.text, _LONGEST_FOUND),
                 why=check.why,
-                mend="" if each.level is Level.OK else each.mend or check.mend,
+                mend="" if each.level is Severity.OK else each.mend or check.mend,
             )
 
 
-def _unread_text(level: Level, why: str) -> str:
+def _unread_text(level: Severity, why: str) -> str:
     """Say why an input can't be read: that is itself the fault, or keeps a check from its work."""
-    return why if level is Level.FAIL else f"can't be checked: {why}"
+    return why if level is Severity.FAIL else f"can't be checked: {why}"

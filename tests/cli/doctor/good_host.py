@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from gpustack.cli.doctor.host import services
-from gpustack.cli.doctor.host.reading import HostPaths
+from gpustack.cli.doctor.host.reading import HostLocations
 from tests.agent.host import Host
 
 SIMGPU = pathlib.Path(__file__).parents[2] / "simgpu" / "out"
@@ -63,7 +63,7 @@ class GoodHost:
         self.client_certificate.write_text(certificate(days_left=300))
         self.token_file = root / "token"
         self.scheduler = root / "scheduler-config.yaml"
-        self.paths = HostPaths(
+        self.paths = HostLocations(
             agent_config=root / "doctor-agent.yml",
             schedulers=(self.scheduler, root / "none.yaml"),
             devices=devices,

@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from gpustack.cli.doctor import check
-from gpustack.cli.doctor.check import Finding, NotChecked
+from gpustack.cli.doctor.check import CheckResult, NotChecked
 from gpustack.cli.doctor.host import driver, local_files, schedulers, services
 from gpustack.cli.doctor.host.checks import CHECKS
 from gpustack.cli.doctor.host.facts import HostFacts, NvmlAnswer, SchedulerFile
-from gpustack.cli.doctor.host.reading import HostPaths, read
+from gpustack.cli.doctor.host.reading import HostLocations, read
 from gpustack.cli.main import main
 from tests.ansible import rendering
 from tests.cli.doctor.good_cluster import ask, bad
@@ -63,14 +63,14 @@ def test_the_entries_that_the_role_writes_are_right(tmp_path: pathlib.Path) -> N
     for name in ("configuration.yaml", "own_configuration.yaml", "policy.json"):
         file = SchedulerFile(path=name, value=yaml.safe_load((folder / name).read_text()))
         (found,) = schedulers.entries(HostFacts(now=NOW, version="", schedulers=(file,)))
-        assert (found.level, found.text) == (check.Level.OK, f"{name} has our extender's entry")
+        assert (found.level, found.text) == (check.Severity.OK, f"{name} has our extender's entry")
 
 
 @pytest.mark.parametrize("value", [None, [], {"extenders": 7}, {"extenders": ["x", None]}, "x"])
 def test_a_scheduler_configuration_of_another_shape_has_no_entry(value: object) -> None:
     file = SchedulerFile(path="f", value=value)
     (found,) = schedulers.entries(HostFacts(now=NOW, version="", schedulers=(file,)))
-    assert found.level is check.Level.FAIL
+    assert found.level is check.Severity.FAIL
     assert found.text == "f: names no extender of gpustack's"
 
 
@@ -78,7 +78,7 @@ def test_the_clusters_scheduler_needs_no_entry_beside_our_own() -> None:
     others = SchedulerFile(path="other", value={"percentageOfNodesToScore": 0})
     own = SchedulerFile(path="own", value=scheduler_config())
     (found,) = schedulers.entries(HostFacts(now=NOW, version="", schedulers=(others, own)))
-    assert found.level is check.Level.OK
+    assert found.level is check.Severity.OK
 
 
 @pytest.mark.parametrize(
@@ -98,18 +98,18 @@ def test_a_changed_entry_is_told_by_its_field(changed: dict[str, Any], words: st
 
 def test_a_library_that_does_not_fit_is_one_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "nvml", lambda: {"mismatch": "the library is 550"})
-    where = HostPaths(agent_config=pathlib.Path("/nowhere"), schedulers=())
+    where = HostLocations(agent_config=pathlib.Path("/nowhere"), schedulers=())
     found = list(check.run(CHECKS, read(where)))
     version = next(each for each in found if each.check == "driver-version")
-    assert isinstance(version, Finding)
-    assert (version.level, version.found) == (check.Level.FAIL, "the library is 550")
+    assert isinstance(version, CheckResult)
+    assert (version.level, version.found) == (check.Severity.FAIL, "the library is 550")
     assert isinstance(next(each for each in found if each.check == "driver"), NotChecked)
 
 
 def test_cards_that_do_not_answer_are_named() -> None:
     nvml = NvmlAnswer(driver="535", minors=(0,), left_out=("GPU-1 does not answer",))
     (found,) = driver.nvml(HostFacts(now=NOW, version="", nvml=nvml))
-    assert (found.level, found.text) == (check.Level.FAIL, "GPU-1 does not answer")
+    assert (found.level, found.text) == (check.Severity.FAIL, "GPU-1 does not answer")
     (found,) = driver.nvml(HostFacts(now=NOW, version="", nvml=NvmlAnswer(driver="535")))
     assert found.text == "driver 535 answers with no card"
 
@@ -170,7 +170,7 @@ def test_an_answer_that_does_not_end_is_left_behind(
         "kubeconfig": str(tmp_path / "none"),
     }
     config.write_text(json.dumps(settings))
-    facts = read(HostPaths(agent_config=config, schedulers=()))
+    facts = read(HostLocations(agent_config=config, schedulers=()))
     assert facts.unread["readyz"] == "no answer in 0.5 s"
 
 
@@ -179,7 +179,7 @@ def test_a_fifo_in_place_of_a_file_does_not_keep_the_doctor(tmp_path: pathlib.Pa
         os.mkfifo(tmp_path / name)
     (found,) = local_files.schedulers([tmp_path / "scheduler.yaml"])
     assert "no regular file" in found.problem
-    facts = read(HostPaths(agent_config=tmp_path / "agent.yml", schedulers=()))
+    facts = read(HostLocations(agent_config=tmp_path / "agent.yml", schedulers=()))
     assert "no regular file" in facts.unread["agent.yml"]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from gpustack.cli.doctor import check
-from gpustack.cli.doctor.check import Finding, NotChecked
+from gpustack.cli.doctor.check import CheckResult, NotChecked
 from gpustack.cli.doctor.host.checks import CHECKS
 from gpustack.cli.doctor.host.reading import read
 from tests.cli.doctor.good_host import GoodHost, certificate, scheduler_config, token
@@ -23,16 +23,16 @@ def host(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Go
         yield found
 
 
-def examine(host: GoodHost) -> tuple[list[Finding], list[NotChecked]]:
+def examine(host: GoodHost) -> tuple[list[CheckResult], list[NotChecked]]:
     """Return what the checks find, and what they leave out."""
     found = list(check.run(CHECKS, read(host.paths)))
     return (
-        [each for each in found if isinstance(each, Finding)],
+        [each for each in found if isinstance(each, CheckResult)],
         [each for each in found if isinstance(each, NotChecked)],
     )
 
 
-def bad(findings: Sequence[Finding]) -> list[tuple[str, str]]:
+def bad(findings: Sequence[CheckResult]) -> list[tuple[str, str]]:
     pairs = ((each.check, each.level.value) for each in findings if each.level.value != "ok")
     return list(dict.fromkeys(pairs))
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gpustack.cli.doctor.check import Check, Level
+from gpustack.cli.doctor.check import Check, Severity
 from gpustack.cli.doctor.cluster import control_plane, nodes, pods, records
 from gpustack.cli.doctor.cluster.facts import (
     LEASES,
@@ -21,7 +21,7 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
         mend='docs/reference/kubernetes.md, "Versions that are tried"',
         find=control_plane.api_server,
         needs=(VERSION,),
-        unread=Level.FAIL,
+        unread=Severity.FAIL,
     ),
     Check(
         name="scheduler-lease",
@@ -53,7 +53,7 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
         mend="run site.yml",
         find=nodes.labels,
         needs=(NODES,),
-        unread=Level.FAIL,
+        unread=Severity.FAIL,
     ),
     Check(
         name="node-ready",

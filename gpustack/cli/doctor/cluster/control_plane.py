@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from gpustack.cli.doctor.check import Found, Level, judged, ok
+from gpustack.cli.doctor.check import Found, Severity, judged, ok
 from gpustack.cli.doctor.cluster.facts import ClusterFacts, Lease, parse_version
 from gpustack.cli.doctor.cluster.laid_policies import LAID
 from gpustack.cli.output.age import seconds_text
@@ -20,11 +20,11 @@ def api_server(facts: ClusterFacts) -> list[Found]:
     text = f"Kubernetes {facts.version} answers"
     oldest, newest = (".".join(map(str, each)) for each in (OLDEST, NEWEST))
     if found is None:
-        return [Found(level=Level.WARN, text=f"{text}, which is no version of Kubernetes")]
+        return [Found(level=Severity.WARN, text=f"{text}, which is no version of Kubernetes")]
     if found < OLDEST:
-        return [Found(level=Level.FAIL, text=f"{text}; the oldest that works is {oldest}")]
+        return [Found(level=Severity.FAIL, text=f"{text}; the oldest that works is {oldest}")]
     if found > NEWEST:
-        return [Found(level=Level.WARN, text=f"{text}; the newest that was tried is {newest}")]
+        return [Found(level=Severity.WARN, text=f"{text}; the newest that was tried is {newest}")]
     return ok(text)
 
 
@@ -32,7 +32,7 @@ def leases(facts: ClusterFacts) -> list[Found]:
     """Say whether each scheduler has a leader: the leader asks the extender beside it."""
     if not facts.leases:
         text = "no scheduler has a lease in kube-system, so that none can be seen to run"
-        return [Found(level=Level.WARN, text=text)]
+        return [Found(level=Severity.WARN, text=text)]
     leading = ", ".join(f"{each.holder} leads {each.name}" for each in facts.leases)
     return judged(_stale(facts), leading)
 
@@ -41,7 +41,7 @@ def _stale(facts: ClusterFacts) -> Iterator[Found]:
     for lease in facts.leases:
         problem = _problem(lease, facts)
         if problem:
-            yield Found(level=Level.FAIL, subject=f"lease {lease.name}", text=problem)
+            yield Found(level=Severity.FAIL, subject=f"lease {lease.name}", text=problem)
 
 
 def _problem(lease: Lease, facts: ClusterFacts) -> str:
@@ -64,7 +64,7 @@ def policies(facts: ClusterFacts) -> list[Found]:
     if not facts.policies.served or (version is not None and version < _POLICIES_FROM):
         text = "this API server has no ValidatingAdmissionPolicy: extender and agent refuse alone"
         mend = "upgrade to Kubernetes 1.30 or newer, then run site.yml"
-        return [Found(level=Level.WARN, text=text, mend=mend)]
+        return [Found(level=Severity.WARN, text=text, mend=mend)]
     return judged(_missing(facts), f"{len(LAID)} policies, as this release lays them")
 
 
@@ -73,14 +73,14 @@ def _missing(facts: ClusterFacts) -> Iterator[Found]:
     for name, laid in LAID.items():
         policy, subject = there.get(name), f"policy {name}"
         if policy is None:
-            yield Found(level=Level.FAIL, subject=subject, text="is missing")
+            yield Found(level=Severity.FAIL, subject=subject, text="is missing")
             continue
         if name not in denying:
             text = "no ValidatingAdmissionPolicyBinding denies by it"
-            yield Found(level=Level.FAIL, subject=subject, text=text)
+            yield Found(level=Severity.FAIL, subject=subject, text=text)
         if not policy.refuses:
             text = "its failurePolicy isn't Fail: an error of it lets the request pass"
-            yield Found(level=Level.FAIL, subject=subject, text=text)
+            yield Found(level=Severity.FAIL, subject=subject, text=text)
         if (policy.variables, policy.validations) != (laid.variables, laid.validations):
             text = "is another release's, or was changed: its variables or rules are others"
-            yield Found(level=Level.WARN, subject=subject, text=text)
+            yield Found(level=Severity.WARN, subject=subject, text=text)

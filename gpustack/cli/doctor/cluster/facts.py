@@ -71,7 +71,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class AdmissionPolicy:
     """A ValidatingAdmissionPolicy.
 
     Attributes:
@@ -86,7 +86,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policies:
+class AdmissionPolicies:
     """The policies of a cluster by name, and by name what their bindings do.
 
     Attributes:
@@ -96,7 +96,7 @@ class Policies:
     """
 
     served: bool = True
-    policies: Mapping[str, Policy] = field(default_factory=dict)
+    policies: Mapping[str, AdmissionPolicy] = field(default_factory=dict)
     denying: frozenset[str] = frozenset()
 
 
@@ -121,7 +121,7 @@ class ClusterFacts:
     snapshot: Snapshot
     gpu_nodes: tuple[GpuNode, ...] = ()
     version: str = ""
-    policies: Policies = field(default_factory=Policies)
+    policies: AdmissionPolicies = field(default_factory=AdmissionPolicies)
     leases: tuple[Lease, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
@@ -190,9 +190,9 @@ def _moment(value: object) -> datetime.datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
 
 
-def parse_policies(policies: object, bindings: object) -> Policies:
+def parse_policies(policies: object, bindings: object) -> AdmissionPolicies:
     """Return the lists of policies and bindings as values."""
-    return Policies(
+    return AdmissionPolicies(
         policies={_name(each): _policy(_member(each, "spec")) for each in _items(policies)},
         denying=frozenset(
             str(spec.get("policyName"))
@@ -202,9 +202,9 @@ def parse_policies(policies: object, bindings: object) -> Policies:
     )
 
 
-def _policy(spec: Mapping[str, Any]) -> Policy:
+def _policy(spec: Mapping[str, Any]) -> AdmissionPolicy:
     names = (each.get("name") for each in _list(spec.get("variables")) if isinstance(each, dict))
-    return Policy(
+    return AdmissionPolicy(
         variables=tuple(map(str, names)),
         validations=len(_list(spec.get("validations"))),
         refuses=spec.get("failurePolicy", "Fail") == "Fail",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from gpustack.cli.doctor.check import Found, Level, judged
+from gpustack.cli.doctor.check import Found, Severity, judged
 from gpustack.cli.doctor.cluster.facts import GPU_LABEL, QUOTA, ClusterFacts, GpuNode
 from gpustack.model.cluster.eligibility import NOT_READY, OWN_TAINTS, states
 from gpustack.model.node import Node
@@ -22,9 +22,9 @@ def labels(facts: ClusterFacts) -> list[Found]:
     """Say whether there are GPU hosts, each with the label that site.yml lays."""
     if not facts.gpu_nodes:
         text = f"no node has cards, or the label {GPU_LABEL}=enable"
-        return [Found(level=Level.FAIL, text=text)]
+        return [Found(level=Severity.FAIL, text=text)]
     problems = (
-        Found(level=Level.WARN, subject=_of(node), text=f"lacks the label {GPU_LABEL}=enable")
+        Found(level=Severity.WARN, subject=_of(node), text=f"lacks the label {GPU_LABEL}=enable")
         for node in facts.gpu_nodes
         if node.host.labels.get(GPU_LABEL) != "enable"
     )
@@ -45,10 +45,10 @@ def _closed(facts: ClusterFacts) -> Iterator[Found]:
             if not each.startswith("tainted ") or each.startswith(f"tainted {OWN_TAINTS}")
         ]
         if NOT_READY in told:
-            yield Found(level=Level.FAIL, subject=_of(node), text=", ".join(told))
+            yield Found(level=Severity.FAIL, subject=_of(node), text=", ".join(told))
         elif told:
             mend = f"kubectl describe node {node.name}; if it is cordoned, kubectl uncordon it"
-            yield Found(level=Level.WARN, subject=_of(node), text=", ".join(told), mend=mend)
+            yield Found(level=Severity.WARN, subject=_of(node), text=", ".join(told), mend=mend)
 
 
 def other_plugins(facts: ClusterFacts) -> list[Found]:
@@ -60,11 +60,11 @@ def _others(facts: ClusterFacts) -> Iterator[Found]:
     for node in facts.gpu_nodes:
         for name, amount in node.allocatable.items():
             if _CARDS.match(name) and str(amount) != "0":
-                yield Found(level=Level.FAIL, subject=_of(node), text=f"offers {amount} {name}")
+                yield Found(level=Severity.FAIL, subject=_of(node), text=f"offers {amount} {name}")
         if _is_originals(node):
             text = f"offers {node.cores} {facts.keys.vcuda_core}, and no agent describes its cards"
             mend = 'docs/operations.md, "Moving a node from gpu-manager"'
-            yield Found(level=Level.WARN, subject=_of(node), text=text, mend=mend)
+            yield Found(level=Severity.WARN, subject=_of(node), text=text, mend=mend)
 
 
 def _is_originals(node: GpuNode) -> bool:
@@ -93,7 +93,7 @@ def _differing(facts: ClusterFacts) -> Iterator[Found]:
         ]
         if differences:
             text = f"offers {' and '.join(differences)}, which {len(cards)} healthy cards have"
-            yield Found(level=Level.FAIL, subject=_of(node), text=text)
+            yield Found(level=Severity.FAIL, subject=_of(node), text=text)
 
 
 def pools(facts: ClusterFacts) -> list[Found]:
@@ -101,13 +101,13 @@ def pools(facts: ClusterFacts) -> list[Found]:
     label, named = facts.snapshot.names.labels.pool, _quota_pools(facts)
     there = {node.host.labels.get(label, "") for node in facts.gpu_nodes}
     problems = [
-        Found(level=Level.WARN, subject=_of(node), text=f"lacks the label {label}")
+        Found(level=Severity.WARN, subject=_of(node), text=f"lacks the label {label}")
         for node in facts.gpu_nodes
         if not node.host.labels.get(label) and (named or there != {""})
     ]
     problems += [
         Found(
-            level=Level.WARN,
+            level=Severity.WARN,
             subject=f"namespace {namespace}",
             text=f"its quota allows the pool {pool}, in which no node is",
         )
@@ -137,7 +137,7 @@ def cards(facts: ClusterFacts) -> list[Found]:
 
 def _unhealthy(facts: ClusterFacts) -> Iterator[Found]:
     for node in facts.gpu_nodes:
-        for level, quarantined in ((Level.FAIL, False), (Level.WARN, True)):
+        for level, quarantined in ((Severity.FAIL, False), (Severity.WARN, True)):
             words = list(_card_words(node.node, quarantined=quarantined)) if node.node else []
             if words:
                 more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gpustack.cli import clusters
-from gpustack.cli.doctor.check import Found, Level, judged, ok
+from gpustack.cli.doctor.check import Found, Severity, judged, ok
 from gpustack.cli.doctor.cluster.facts import ClusterFacts
 from gpustack.cli.output.age import age_text
 from gpustack.model.request import BadRequest
@@ -26,7 +26,7 @@ def quota(facts: ClusterFacts) -> list[Found]:
     try:
         found = decode_quota(facts.snapshot.quota)
     except BadQuota as error:
-        return [Found(level=Level.FAIL, subject=subject, text=str(error))]
+        return [Found(level=Severity.FAIL, subject=subject, text=str(error))]
     return ok(f"limits {len(found.namespaces)} namespaces")
 
 
@@ -41,7 +41,7 @@ def _refused(facts: ClusterFacts) -> Iterator[Found]:
             continue
         problems = tuple(_problems(facts, pod))
         if problems:
-            yield Found(level=Level.WARN, subject=_of(pod), text="; ".join(problems))
+            yield Found(level=Severity.WARN, subject=_of(pod), text="; ".join(problems))
 
 
 def _problems(facts: ClusterFacts, pod: Mapping[str, Any]) -> Iterator[str]:
@@ -63,7 +63,7 @@ def _problems(facts: ClusterFacts, pod: Mapping[str, Any]) -> Iterator[str]:
 def decisions(facts: ClusterFacts) -> list[Found]:
     """Say which bound pods hold cards that are not counted."""
     problems = (
-        Found(level=Level.FAIL, subject=_of(pod), text=str(problem))
+        Found(level=Severity.FAIL, subject=_of(pod), text=str(problem))
         for pod, problem in clusters.uncounted_pods(facts.keys, facts.snapshot)
     )
     return judged(problems, "the cards of every bound pod are known")
@@ -79,7 +79,7 @@ def waiting(facts: ClusterFacts) -> list[Found]:
     many = f"{len(found)} {'pod waits' if len(found) == 1 else 'pods wait'} for cards"
     text = f"{many}, {_of(oldest)} the longest: {age}"
     mend = f"gpustack explain {_name(oldest)}"
-    return [Found(level=Level.WARN, text=text, mend=mend)]
+    return [Found(level=Severity.WARN, text=text, mend=mend)]
 
 
 def _waits(facts: ClusterFacts, pod: Mapping[str, Any]) -> bool:

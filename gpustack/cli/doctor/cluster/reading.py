@@ -16,9 +16,9 @@ from gpustack.cli.doctor.cluster.facts import (
     POLICIES,
     QUOTA,
     VERSION,
+    AdmissionPolicies,
     ClusterFacts,
     Lease,
-    Policies,
 )
 from gpustack.wire.files.snapshots import Names
 from gpustack.wire.keys import Keys
@@ -72,7 +72,7 @@ def read(chosen: argparse.Namespace) -> ClusterFacts:
         snapshot=snapshot,
         gpu_nodes=facts.gpu_nodes(keys, snapshot),
         version=version or "",
-        policies=reader.take(POLICIES, reader.policies) or Policies(),
+        policies=reader.take(POLICIES, reader.policies) or AdmissionPolicies(),
         leases=reader.take(LEASES, reader.leases) or (),
         unread=reader.unread,
     )
@@ -120,10 +120,10 @@ class _Reader:
         body = self._found(f"/api/v1/namespaces/{namespace}/configmaps/{name}")
         return [] if body is None else [{"apiVersion": "v1", "kind": "ConfigMap", **body}]
 
-    def policies(self) -> Policies:
+    def policies(self) -> AdmissionPolicies:
         policies = self._found(f"{_ADMISSION}/validatingadmissionpolicies")
         if policies is None:
-            return Policies(served=False)
+            return AdmissionPolicies(served=False)
         bindings = self._client.get(f"{_ADMISSION}/validatingadmissionpolicybindings")
         return facts.parse_policies(policies, bindings)
 

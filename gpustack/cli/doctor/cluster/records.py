@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from gpustack.cli.doctor.check import Found, Level, judged
+from gpustack.cli.doctor.check import Found, Severity, judged
 from gpustack.cli.doctor.cluster.facts import ClusterFacts, GpuNode
 from gpustack.wire.nodes import MOST_TEXT_BYTES, VERSION
 
@@ -23,11 +23,11 @@ def _unreadable(facts: ClusterFacts) -> Iterator[Found]:
         subject = f"node {node.name}"
         if node.record is None and not node.cores:  # with cores it may be the original's
             text = f"has no annotation {key}: no agent describes its cards"
-            yield Found(level=Level.FAIL, subject=subject, text=text)
+            yield Found(level=Severity.FAIL, subject=subject, text=text)
         elif node.problem and _is_neighbour(node):
-            yield Found(level=Level.WARN, subject=subject, text=node.problem, mend=_UPGRADE)
+            yield Found(level=Severity.WARN, subject=subject, text=node.problem, mend=_UPGRADE)
         elif node.problem:
-            yield Found(level=Level.FAIL, subject=subject, text=node.problem)
+            yield Found(level=Severity.FAIL, subject=subject, text=node.problem)
 
 
 def _is_neighbour(node: GpuNode) -> bool:

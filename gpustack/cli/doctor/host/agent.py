@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from gpustack.cli.doctor.check import Found, Level, judged, ok
+from gpustack.cli.doctor.check import Found, Severity, judged, ok
 from gpustack.cli.doctor.host.facts import HostFacts
 
 _KUBELET_SOCKET: Final = "kubelet.sock"
@@ -26,12 +26,12 @@ def version(facts: HostFacts) -> list[Found]:
     if facts.agent_version == facts.version:
         return ok(f"gpustack-agent {facts.agent_version} answers")
     text = f"gpustack-agent {facts.agent_version} runs, and this command is {facts.version}"
-    return [Found(level=Level.WARN, text=text)]
+    return [Found(level=Severity.WARN, text=text)]
 
 
 def ready(facts: HostFacts) -> list[Found]:
     """Say what keeps the agent from taking work."""
-    problems = (Found(level=Level.FAIL, text=each) for each in facts.unready[:_SHOWN])
+    problems = (Found(level=Severity.FAIL, text=each) for each in facts.unready[:_SHOWN])
     return judged(problems, "the agent is ready")
 
 
@@ -46,11 +46,11 @@ def _missing(names: frozenset[str]) -> Iterator[Found]:
     if _KUBELET_SOCKET not in names:
         text = f"has no socket {_KUBELET_SOCKET}: the kubelet takes no device plugin"
         mend = "systemctl status kubelet; journalctl --unit=kubelet"
-        yield Found(level=Level.FAIL, subject="device-plugins", text=text, mend=mend)
+        yield Found(level=Severity.FAIL, subject="device-plugins", text=text, mend=mend)
     for plugin in _PLUGINS:
         if not any(_is_plugins(name, plugin) for name in names):
             text = f"has no socket {plugin}.sock: the agent's plugin is not served"
-            yield Found(level=Level.FAIL, subject="device-plugins", text=text)
+            yield Found(level=Severity.FAIL, subject="device-plugins", text=text)
 
 
 def _is_plugins(name: str, plugin: str) -> bool:
@@ -69,7 +69,7 @@ def other_plugins(facts: HostFacts) -> list[Found]:
     }
     problems = (
         Found(
-            level=Level.FAIL,
+            level=Severity.FAIL,
             subject=f"socket {name}",
             text="is another plugin's; if what made it is gone, remove the socket",
         )

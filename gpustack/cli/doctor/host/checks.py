@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from gpustack.cli.doctor.check import Check, Level
+from gpustack.cli.doctor.check import Check, Severity
 from gpustack.cli.doctor.host import agent, credentials, driver, facts, schedulers
 from gpustack.cli.doctor.host.facts import GPU_HOST, HostFacts
 
 _AGENT: Final = "systemctl restart gpustack-agent; journalctl --unit=gpustack-agent"
 _DEVICE: Final = "systemctl restart gpustack-device; journalctl --unit=gpustack-device"
-_FAIL: Final = Level.FAIL
+_FAIL: Final = Severity.FAIL
 
 CHECKS: Final[tuple[Check[HostFacts], ...]] = (
     Check(

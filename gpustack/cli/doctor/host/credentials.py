@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Iterator
 from typing import Final
 
-from gpustack.cli.doctor.check import Found, Level, judged
+from gpustack.cli.doctor.check import Found, Severity, judged
 from gpustack.cli.doctor.host.facts import Credential, HostFacts
 from gpustack.cli.output.age import seconds_text
 
@@ -33,19 +33,19 @@ def _problems(facts: HostFacts) -> Iterator[Found]:
             yield Found(level=level, subject=subject, text=text)
 
 
-def _judge(credential: Credential, now: datetime.datetime) -> tuple[Level, str] | None:
+def _judge(credential: Credential, now: datetime.datetime) -> tuple[Severity, str] | None:
     if credential.problem:
-        return Level.FAIL, credential.problem
+        return Severity.FAIL, credential.problem
     validity = credential.validity
     if validity is None:
         return None
     left, whole = validity.ends - now, validity.ends - validity.begins
     moment = validity.ends.isoformat(timespec="seconds")
     if left <= datetime.timedelta():
-        return Level.FAIL, f"has expired: {moment}"
+        return Severity.FAIL, f"has expired: {moment}"
     if validity.begins > now:
-        return Level.FAIL, f"begins at {validity.begins.isoformat(timespec='seconds')}"
+        return Severity.FAIL, f"begins at {validity.begins.isoformat(timespec='seconds')}"
     limit = _SOON if whole >= _RENEWED else whole * _LATE
     if left < limit:
-        return Level.WARN, f"ends in {seconds_text(left.total_seconds())}: {moment}"
+        return Severity.WARN, f"ends in {seconds_text(left.total_seconds())}: {moment}"
     return None

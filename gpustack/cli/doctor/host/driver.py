@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from gpustack.cli.doctor.check import Found, Level, judged, ok
+from gpustack.cli.doctor.check import Found, Severity, judged, ok
 from gpustack.cli.doctor.host.facts import HostFacts
 
 MODULES: Final = ("nvidia", "nvidia_uvm")
@@ -12,10 +12,12 @@ MODULES: Final = ("nvidia", "nvidia_uvm")
 def nvml(facts: HostFacts) -> list[Found]:
     """Say whether NVML answers, and which cards it leaves out."""
     if facts.nvml is None:
-        return [Found(level=Level.FAIL, text="NVML gives no answer")]
+        return [Found(level=Severity.FAIL, text="NVML gives no answer")]
     if not facts.nvml.minors and not facts.nvml.left_out:
-        return [Found(level=Level.FAIL, text=f"driver {facts.nvml.driver} answers with no card")]
-    problems = (Found(level=Level.FAIL, subject="card", text=each) for each in facts.nvml.left_out)
+        return [Found(level=Severity.FAIL, text=f"driver {facts.nvml.driver} answers with no card")]
+    problems = (
+        Found(level=Severity.FAIL, subject="card", text=each) for each in facts.nvml.left_out
+    )
     count = len(facts.nvml.minors)
     return judged(problems, f"driver {facts.nvml.driver} answers, with {count} cards")
 
@@ -23,18 +25,18 @@ def nvml(facts: HostFacts) -> list[Found]:
 def version(facts: HostFacts) -> list[Found]:
     """Say whether the library is of the loaded module's version."""
     if facts.mismatch:
-        return [Found(level=Level.FAIL, text=facts.mismatch)]
+        return [Found(level=Severity.FAIL, text=facts.mismatch)]
     said = facts.nvml.driver if facts.nvml is not None else ""
     if said != facts.module_version:
         text = f"the library says {said}, and the loaded module is {facts.module_version}"
-        return [Found(level=Level.FAIL, text=text)]
+        return [Found(level=Severity.FAIL, text=text)]
     return ok(f"library and module are {said}")
 
 
 def modules(facts: HostFacts) -> list[Found]:
     """Say whether the driver's modules are loaded."""
     problems = (
-        Found(level=Level.FAIL, subject=f"module {name}", text="is not loaded")
+        Found(level=Severity.FAIL, subject=f"module {name}", text="is not loaded")
         for name in MODULES
         if name not in facts.modules
     )
@@ -49,4 +51,4 @@ def device_nodes(facts: HostFacts) -> list[Found]:
 def _nodes(facts: HostFacts) -> Iterator[Found]:
     for path, problem in facts.device_nodes.items():
         if problem:
-            yield Found(level=Level.FAIL, subject=path, text=problem)
+            yield Found(level=Severity.FAIL, subject=path, text=problem)

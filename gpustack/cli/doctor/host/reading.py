@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostPaths:
+class HostLocations:
     """Where things are on a host.
 
     Attributes:
@@ -44,15 +44,15 @@ class HostPaths:
     modules: pathlib.Path = pathlib.Path("/sys/module")
 
 
-def paths(chosen: argparse.Namespace) -> HostPaths:
+def paths(chosen: argparse.Namespace) -> HostLocations:
     """Return where the options say that things are."""
-    found = HostPaths(agent_config=chosen.agent_config or AGENT_CONFIG)
+    found = HostLocations(agent_config=chosen.agent_config or AGENT_CONFIG)
     if chosen.scheduler_config is not None:
         found = replace(found, schedulers=(chosen.scheduler_config,))
     return found
 
 
-def read(where: HostPaths) -> HostFacts:
+def read(where: HostLocations) -> HostFacts:
     """Return the facts of this host."""
     reader = _Reader()
     schedulers = reader.take(facts.SCHEDULERS, lambda: local_files.schedulers(where.schedulers))
@@ -74,7 +74,7 @@ def read(where: HostPaths) -> HostFacts:
     return replace(found, unread=dict(reader.unread), absent=reader.absent)
 
 
-def _read_driver(reader: "_Reader", where: HostPaths, found: HostFacts) -> HostFacts:
+def _read_driver(reader: "_Reader", where: HostLocations, found: HostFacts) -> HostFacts:
     answer = reader.take(facts.NVML, services.nvml) or {}
     mismatch = answer.get("mismatch", "")
     nvml = None

@@ -6,7 +6,7 @@ One of them must have it: where a scheduler of our own runs, the cluster's has n
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gpustack.cli.doctor.check import Found, Level, judged, ok
+from gpustack.cli.doctor.check import Found, Severity, judged, ok
 from gpustack.cli.doctor.host.facts import HostFacts
 
 _OUR_RESOURCES: Final = ("/vcuda-core", "/vcuda-memory")
@@ -30,7 +30,7 @@ def entries(facts: HostFacts) -> list[Found]:
     if not facts.schedulers:
         return ok("there is no configuration of kube-scheduler on this host")
     broken = [
-        Found(level=Level.FAIL, subject=each.path, text=each.problem)
+        Found(level=Severity.FAIL, subject=each.path, text=each.problem)
         for each in facts.schedulers
         if each.problem
     ]
@@ -38,9 +38,12 @@ def entries(facts: HostFacts) -> list[Found]:
     ours = [each for each in readable if any(_ours(each.value))]
     if readable and not ours:
         paths = ", ".join(each.path for each in readable)
-        return [*broken, Found(level=Level.FAIL, text=f"{paths}: names no extender of gpustack's")]
+        return [
+            *broken,
+            Found(level=Severity.FAIL, text=f"{paths}: names no extender of gpustack's"),
+        ]
     problems = [
-        Found(level=Level.FAIL, subject=file.path, text=text)
+        Found(level=Severity.FAIL, subject=file.path, text=text)
         for file in ours
         for text in _problems(file.value)
     ]
