@@ -14,6 +14,7 @@ import stat
 from typing import Final
 
 from gpustack.model.errors import GpustackError
+from gpustack.wire.container_paths import HOOK_PATH
 from gpustack.wire.files import regular_file
 from gpustack.wire.mapped.two_slot_page import LAYOUT_VERSION, OLDEST_LAYOUT
 
@@ -21,8 +22,6 @@ logger = logging.getLogger(__name__)
 
 _SUM_DIGITS = 8
 _FILES = ("libvcuda.so", "ld.so.preload")
-HOOK_PATH: Final = "/etc/vcuda/hook"
-"""Where a container has a build's folder; what is mounted over /etc/ld.so.preload names it."""
 _PRELOAD: Final = f"{HOOK_PATH}/libvcuda.so\n".encode()
 _LAYOUTS = "layouts"
 _FIRST_LAYOUT = 1

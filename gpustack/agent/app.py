@@ -19,7 +19,6 @@ from gpustack.agent.containers import build as containers
 from gpustack.agent.containers.allocation_records import open_records
 from gpustack.agent.containers.assigned_annotation import AssignedAnnotation
 from gpustack.agent.containers.held_files import HeldFiles
-from gpustack.agent.containers.mount_paths import hiding
 from gpustack.agent.containers.recovery import Recovery
 from gpustack.agent.containers.restore import Restore
 from gpustack.agent.containers.share_limits import ShareLimits
@@ -44,6 +43,7 @@ from gpustack.agent.web.display import Display
 from gpustack.agent.web.usage import UsageReader
 from gpustack.wire.keys import Keys
 from gpustack.wire.kube.api_objects import decode_host_pod
+from gpustack.wire.kube.mount_paths import hiding
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gpustack.wire.certificates import Validity
+from gpustack.wire.files.certificates import Validity
 
 GPU_HOST: Final = "GPU host"
 CONFIG: Final = "agent.yml"

@@ -12,9 +12,8 @@ from gpustack.adapters.hook_build import HookBuild
 from gpustack.adapters.kube import kubeconfig
 from gpustack.cli.doctor.host.facts import Credential, SchedulerFile
 from gpustack.model.errors import GpustackError
-from gpustack.wire import certificates
-from gpustack.wire.certificates import Validity
-from gpustack.wire.files import regular_file, strict_yaml
+from gpustack.wire.files import certificates, regular_file, strict_yaml
+from gpustack.wire.files.certificates import Validity
 
 _MOST_BYTES: Final = 1 << 20  # of a configuration, a token or a bundle of certificates
 _MOST_SOCKETS: Final = 1000  # of a folder; a kubelet has some ten

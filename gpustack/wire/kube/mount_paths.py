@@ -11,10 +11,10 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gpustack.adapters.hook_build import HOOK_PATH
-from gpustack.agent.containers.allocate_response import (
+from gpustack.wire.container_paths import (
     ACTIVITY_PATH,
     DRIVER_PATH,
+    HOOK_PATH,
     LEDGER_PATH,
     LIMITS_PATH,
     PRELOAD_PATH,

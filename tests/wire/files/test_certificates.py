@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpustack.wire import certificates
-from gpustack.wire.certificates import Validity
+from gpustack.wire.files import certificates
+from gpustack.wire.files.certificates import Validity
 
 _KEY = ec.generate_private_key(ec.SECP256R1())
 _MOMENTS = st.datetimes(
