@@ -58,6 +58,7 @@ def test_every_command_is_offered(
         ("gpustack get no", ["nodes"]),
         ("gpustack get pods --state Wai", ["Waiting"]),
         ("gpustack usage --cont", ["--context"]),
+        ("gpustack doctor --ho", ["--host"]),
         ("gpustack --ver", ["--version"]),
     ],
 )

@@ -95,6 +95,12 @@ def of_pod(annotations: dict[str, str]) -> Fault:
     return lambda api: api.edit("pods", "holder", {"metadata": {"annotations": annotations}})
 
 
+def hiding(api: FakeKubeApi) -> None:
+    item = pod("hiding", 10, 2, held=True)
+    item["spec"]["containers"][0]["volumeMounts"] = [{"name": "v", "mountPath": "//etc/vcuda"}]
+    api.create("pods", item)
+
+
 def of_quota(text: str) -> Fault:
     return lambda api: api.edit("configmaps", "gpuquota", {"data": {"gpu_quota": text}}, SYSTEM)
 
@@ -166,6 +172,9 @@ FAULTS: dict[str, tuple[Fault, str, str, str]] = {
     "the quota is broken": (of_quota("{"), "quota", "fail", "data.gpu_quota"),
     "a pod's key can't be read": (
         of_pod({KEYS.gpu_topology: "nvlnk"}), "pod-requests", "warn", "nvlnk",
+    ),
+    "a pod's mount hides its limits": (
+        hiding, "pod-requests", "warn", "mountPath //etc/vcuda: hides",
     ),
     "a bound pod has no decision": (undecided, "pod-decisions", "fail", "decision"),
     "a pod waits": (
