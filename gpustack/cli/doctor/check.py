@@ -32,6 +32,10 @@ class Facts(Protocol):
         """Why an input can't be read, by its name."""
 
     @property
+    def unread_mend(self) -> str:
+        """What helps where an input can't be read; empty where the check's own words do."""
+
+    @property
     def absent(self) -> Mapping[str, str]:
         """Why an input isn't looked at, by its name."""
 
@@ -119,7 +123,7 @@ def run(checks: Iterable[Check[_F]], facts: _F) -> Iterator[CheckResult | NotChe
         answers = (
             check.find(facts)
             if unread is None
-            else [Found(level=check.unread, text=_unread_text(check.unread, unread))]
+            else [_unread(check.unread, unread, facts.unread_mend)]
         )
         for each in answers:
             yield CheckResult(
@@ -132,6 +136,7 @@ def run(checks: Iterable[Check[_F]], facts: _F) -> Iterator[CheckResult | NotChe
             )
 
 
-def _unread_text(level: Severity, why: str) -> str:
+def _unread(level: Severity, why: str, mend: str) -> Found:
     """Say why an input can't be read: that is itself the fault, or keeps a check from its work."""
-    return why if level is Severity.FAIL else f"can't be checked: {why}"
+    text = why if level is Severity.FAIL else f"can't be checked: {why}"
+    return Found(level=level, text=text, mend=mend)

@@ -64,6 +64,9 @@ def test_what_may_not_be_read_is_said_and_the_rest_is_checked(
     value = ask(capsys, *kubeconfig(api, tmp_path))
     assert bad(value) == expected
     assert all("403" in each["found"] for each in value["findings"] if each["level"] != "ok")
+    assert {each["mend"] for each in value["findings"] if each["level"] != "ok"} == {
+        "kubectl get --raw /readyz; name an identity that may read it with --kubeconfig"
+    }
     assert value["not_checked"] == []
 
 

@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import threading
@@ -15,6 +16,7 @@ import yaml
 
 from gpustack.cli.doctor import check
 from gpustack.cli.doctor.check import CheckResult, NotChecked
+from gpustack.cli.doctor.cluster.checks import CHECKS as CLUSTER_CHECKS
 from gpustack.cli.doctor.host import driver, local_files, schedulers, services
 from gpustack.cli.doctor.host.checks import CHECKS
 from gpustack.cli.doctor.host.facts import HostFacts, NvmlAnswer, SchedulerFile
@@ -24,6 +26,8 @@ from tests.ansible import rendering
 from tests.cli.doctor.good_cluster import ask, bad
 from tests.cli.doctor.good_host import scheduler_config
 
+SECTION = re.compile(r'(docs/[a-z/]+\.md), "([^"]+)"')
+ROOT = pathlib.Path(__file__).parents[3]
 IGNORED = [{"name": "a/vcuda-core", "ignoredByScheduler": True}, {"name": "a/vcuda-memory"}]
 NOW = datetime.datetime.now(datetime.UTC)
 
@@ -191,3 +195,11 @@ def test_a_folder_of_too_many_files_is_not_read_to_its_end(
         (tmp_path / name).touch()
     with pytest.raises(local_files.HostFileError, match="more than 2 files"):
         local_files.sockets(tmp_path)
+
+
+def test_each_section_that_a_check_names_is_there() -> None:
+    mends = [each.mend for each in CLUSTER_CHECKS] + [each.mend for each in CHECKS]
+    named = [found for mend in mends for found in SECTION.findall(mend)]
+    assert len(named) >= 6
+    for path, title in named:
+        assert f"\n## {title}\n" in (ROOT / path).read_text("utf-8"), (path, title)

@@ -42,8 +42,7 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check(
         name="quota",
         why="the extender keeps to the last quota that it could read, or refuses every pod",
-        mend="kubectl -n kube-system edit configmap gpuquota; docs/reference/extender.md has its"
-        " form",
+        mend='edit the ConfigMap; docs/reference/pods.md, "Quota"',
         find=pods.quota,
         needs=(QUOTA,),
     ),

@@ -126,6 +126,11 @@ class ClusterFacts:
     unread: Mapping[str, str] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def unread_mend(self) -> str:
+        """What helps where an input can't be read."""
+        return "kubectl get --raw /readyz; name an identity that may read it with --kubeconfig"
+
 
 def gpu_nodes(keys: Keys, snapshot: Snapshot) -> tuple[GpuNode, ...]:
     """Return the nodes with our label, a record of cards or an amount of them, by name."""

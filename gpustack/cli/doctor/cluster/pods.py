@@ -27,7 +27,8 @@ def quota(facts: ClusterFacts) -> list[Found]:
     try:
         found = decode_quota(facts.snapshot.quota)
     except BadQuota as error:
-        return [Found(level=Severity.FAIL, subject=subject, text=str(error))]
+        mend = f'kubectl -n {namespace} edit configmap {name}; docs/reference/pods.md, "Quota"'
+        return [Found(level=Severity.FAIL, subject=subject, text=str(error), mend=mend)]
     return ok(f"limits {len(found.namespaces)} namespaces")
 
 

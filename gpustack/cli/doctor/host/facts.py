@@ -120,3 +120,8 @@ class HostFacts:
     schedulers: tuple[SchedulerFile, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def unread_mend(self) -> str:
+        """What helps is what each check says: an input that can't be read is its own fault."""
+        return ""
