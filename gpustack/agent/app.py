@@ -4,7 +4,7 @@ import functools
 import logging
 import pathlib
 
-from gpustack.adapters.cri import CriClient
+from gpustack.adapters.cri import CriClient, endpoint_of
 from gpustack.adapters.kube import EventRecorder, KubeClient
 from gpustack.adapters.nvml import Nvml
 from gpustack.adapters.podresources import PodResourcesClient
@@ -19,7 +19,6 @@ from gpustack.agent.containers import build as containers
 from gpustack.agent.containers.allocation_records import open_records
 from gpustack.agent.containers.assigned_annotation import AssignedAnnotation
 from gpustack.agent.containers.held_files import HeldFiles
-from gpustack.agent.containers.mount_paths import hiding
 from gpustack.agent.containers.recovery import Recovery
 from gpustack.agent.containers.restore import Restore
 from gpustack.agent.containers.share_limits import ShareLimits
@@ -27,7 +26,6 @@ from gpustack.agent.control import server as control
 from gpustack.agent.health import build as health
 from gpustack.agent.identification.pod_identification import PodIdentification
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView
-from gpustack.agent.identification.runtime_endpoint import endpoint_of
 from gpustack.agent.instance import OnlyInstance
 from gpustack.agent.kernel_files import HOST, KernelFiles
 from gpustack.agent.kubelet import plugins
@@ -45,6 +43,7 @@ from gpustack.agent.web.display import Display
 from gpustack.agent.web.usage import UsageReader
 from gpustack.wire.keys import Keys
 from gpustack.wire.kube.api_objects import decode_host_pod
+from gpustack.wire.kube.mount_paths import hiding
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +83,8 @@ class Agent:
         self.client = KubeClient.from_kubeconfig(settings.kubeconfig)
         self.events = EventRecorder(self.client, component="gpustack-agent")
         self.inventory = health.inventory(settings, nvml, self.events)
-        self.cri = CriClient(endpoint_of(settings), timeout_seconds=settings.cri_timeout_seconds)
+        endpoint = endpoint_of(settings.cri_endpoint, settings.kubelet_root)
+        self.cri = CriClient(endpoint, timeout_seconds=settings.cri_timeout_seconds)
         self.pod_resources = PodResourcesClient(settings.pod_resources_socket)
         self.records = open_records(settings.state_dir)
         self._build_views(HeldFiles(store))

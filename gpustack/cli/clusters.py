@@ -66,22 +66,27 @@ def uncounted(keys: Keys, snapshot: Snapshot) -> list[SourceError]:
 
     Their cards are unknown, or the nodes here lack some of them.
     """
+    return [snapshot.error(pod, problem) for pod, problem in uncounted_pods(keys, snapshot)]
+
+
+def uncounted_pods(
+    keys: Keys, snapshot: Snapshot
+) -> Iterator[tuple[Mapping[str, Any], BadRequest | str]]:
+    """Yield the same pods, each with what is wrong."""
     nodes = dict(_decoded(keys, snapshot))
-    problems = []
     for pod in snapshot.pods:
         if finished(pod) or not (pod.get("spec") or {}).get("nodeName"):
             continue
         try:
             limits = parse_held_limits(keys, pod) or parse_limits(keys, pod)
         except BadRequest as error:
-            problems.append(snapshot.error(pod, error))
+            yield pod, error
             continue
         if limits is None:
             continue
         problem = undecided(keys, pod, limits) or _lost(keys, pod, nodes)
         if problem:
-            problems.append(snapshot.error(pod, problem))
-    return problems
+            yield pod, problem
 
 
 def undecided(keys: Keys, pod: Mapping[str, Any], request: PodRequest) -> str:

@@ -18,7 +18,7 @@ _HOME: Final = "~/.kube/config"
 _ADMIN: Final = "/etc/kubernetes/admin.conf"  # kubeadm's, on a control-plane host
 _PATHS: Final = {"Node": "/api/v1/nodes", "Pod": "/api/v1/pods"}
 _FORBIDDEN: Final = 403
-_NOT_FOUND: Final = 404
+NOT_FOUND: Final = 404
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -63,13 +63,15 @@ def read_cluster(context: Context, names: Names = USUAL) -> dict[str, Any]:
         KubeError, KubeUnavailable: the API server refused or didn't answer.
     """
     client = KubeClient.of_context(context)
-    items = [
-        {"apiVersion": "v1", "kind": kind, **item, "metadata": _read_metadata(item)}
-        for kind, path in _PATHS.items()
-        for item in client.get(path).get("items") or ()
-    ]
+    items = [item for kind in _PATHS for item in read_items(client, kind)]
     items.extend(_read_quota(client, *names.quota))
     return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def read_items(client: KubeClient, kind: str) -> Iterator[dict[str, Any]]:
+    """Yield the cluster's nodes or pods, as a List has them; errors as in `read_cluster`."""
+    for item in client.get(_PATHS[kind]).get("items") or ():
+        yield {"apiVersion": "v1", "kind": kind, **item, "metadata": _read_metadata(item)}
 
 
 def _read_metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -85,7 +87,7 @@ def _read_quota(client: KubeClient, namespace: str, name: str) -> Iterator[dict[
         if error.status == _FORBIDDEN:
             told = f"may not read the quota, configmap {namespace}/{name}: it is left out"
             printing.tell(told)
-        elif error.status != _NOT_FOUND:
+        elif error.status != NOT_FOUND:
             raise
         return
     yield {"apiVersion": "v1", "kind": "ConfigMap", **body}

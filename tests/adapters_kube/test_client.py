@@ -4,6 +4,7 @@ import base64
 import contextlib
 import datetime
 import ipaddress
+import json
 import ssl
 import time
 from pathlib import Path
@@ -142,7 +143,7 @@ def test_no_server_is_unavailable(tmp_path: Path) -> None:
     with api:
         pass
     with pytest.raises(kube.KubeUnavailable, match="GET /version"):
-        kube.KubeClient.from_kubeconfig(path, timeout_seconds=2).get("/version")
+        kube.KubeClient.from_kubeconfig(path, timeout_seconds=2).get_raw("/version")
 
 
 def test_an_error_that_is_no_status_object_keeps_its_text(
@@ -156,7 +157,7 @@ def test_an_error_that_is_no_status_object_keeps_its_text(
 
 def test_a_token_from_the_kubeconfig_is_sent(api: FakeKubeApi, tmp_path: Path) -> None:
     path = api.write_kubeconfig(tmp_path / "kubeconfig", user={"token": "secret"})
-    kube.KubeClient.from_kubeconfig(path).get("/version")
+    kube.KubeClient.from_kubeconfig(path).get_raw("/version")
     assert api.requests[-1].headers["authorization"] == "Bearer secret"
 
 
@@ -206,9 +207,10 @@ def test_client_certificates_named_by_path_are_used(tmp_path: Path) -> None:
         }
         right = api.write_kubeconfig(tmp_path / "right", user=certificate, **known)
         wrong = api.write_kubeconfig(tmp_path / "wrong", **known)
-        assert kube.KubeClient.from_kubeconfig(right).get("/version")["minor"] == "34"
+        raw = kube.KubeClient.from_kubeconfig(right).get_raw("/version")
+        assert json.loads(raw)["minor"] == "34"
         with pytest.raises(kube.KubeUnavailable):
-            kube.KubeClient.from_kubeconfig(wrong).get("/version")
+            kube.KubeClient.from_kubeconfig(wrong).get_raw("/version")
 
 
 def self_signed(folder: Path, name: str) -> bytes:

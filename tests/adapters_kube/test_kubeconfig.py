@@ -204,7 +204,7 @@ def test_a_plugin_beside_the_file_gives_the_token(tmp_path: Path) -> None:
     with FakeKubeApi() as api:
         value = yaml.safe_load(path.read_text())
         value["clusters"][0]["cluster"]["server"] = api.url
-        kube.KubeClient.from_kubeconfig(write(path, value)).get("/version")
+        kube.KubeClient.from_kubeconfig(write(path, value)).get_raw("/version")
     assert api.requests[-1].headers["authorization"] == "Bearer t"
 
 

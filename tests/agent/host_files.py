@@ -3,7 +3,7 @@
 import pathlib
 import shutil
 
-from gpustack.agent.node.hook_build import content_sum
+from gpustack.adapters.hook_build import content_sum
 
 DRIVER = "535.261.03"
 

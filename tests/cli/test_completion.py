@@ -59,6 +59,7 @@ def test_every_command_is_offered(
         ("gpustack help wh", ["what-if"]),
         ("gpustack get pods --state Wai", ["Waiting"]),
         ("gpustack usage --cont", ["--context"]),
+        ("gpustack doctor --ho", ["--host"]),
         ("gpustack --ver", ["--version"]),
     ],
 )

@@ -7,12 +7,12 @@ import re
 import pytest
 import yaml
 
-from gpustack.agent.containers import allocate_response, mount_paths
-from gpustack.agent.node import hook_build
 from gpustack.agent.web.pages import pages
 from gpustack.model.request import Strategy, Topology
 from gpustack.model.topology.link_level import parse_link
+from gpustack.wire import container_paths
 from gpustack.wire.keys import Keys
+from gpustack.wire.kube import mount_paths
 from gpustack.wire.kube.eligibility import parse_host
 from gpustack.wire.nodes import MODEL_LABEL, POOL_LABEL
 from gpustack.wire.pods import parse_request
@@ -118,12 +118,12 @@ def test_every_path_of_the_agent_is_named() -> None:
 def test_every_path_of_a_container_is_named() -> None:
     text = page("container")
     mounted = (
-        allocate_response.DRIVER_PATH,
-        allocate_response.PRELOAD_PATH,
-        hook_build.HOOK_PATH,
-        allocate_response.LIMITS_PATH,
-        allocate_response.ACTIVITY_PATH,
-        allocate_response.LEDGER_PATH,
+        container_paths.DRIVER_PATH,
+        container_paths.PRELOAD_PATH,
+        container_paths.HOOK_PATH,
+        container_paths.LIMITS_PATH,
+        container_paths.ACTIVITY_PATH,
+        container_paths.LEDGER_PATH,
     )
     assert [path for path in mounted if f"| `{path}` |" not in text] == []
     named = (*mount_paths.PROTECTED_PATHS, *mount_paths.PROTECTED_FOLDERS)

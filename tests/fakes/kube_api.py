@@ -26,7 +26,10 @@ from tests.fakes.kube_http import Handler, Request, Server
 from tests.fakes.kube_store import Key, KubeObject, Store
 from tests.fakes.sockets import fall_silent
 
-_CLUSTER_SCOPED = {"nodes", "namespaces", "persistentvolumes"}
+_CLUSTER_SCOPED = {
+    "nodes", "namespaces", "persistentvolumes",
+    "validatingadmissionpolicies", "validatingadmissionpolicybindings",
+}  # fmt: skip
 
 
 class FakeKubeApi:

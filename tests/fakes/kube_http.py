@@ -126,7 +126,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault is not None and fault.drop == "after":
             return self._break()
         if body is not None:
-            self._send(status, {"kind": "Object", **body})  # which a server knows by the path
+            # which a server knows by the path; that of the version is no object
+            kind = {} if request.path == "/version" else {"kind": "Object"}
+            self._send(status, {**kind, **body})
         return None
 
     def _read(self) -> Request:

@@ -10,5 +10,14 @@ from gpustack.adapters.cri.client import (
     RuntimeContainer,
     RuntimeVersion,
 )
+from gpustack.adapters.cri.endpoint import RuntimeEndpointError, endpoint_of
 
-__all__ = ["CriClient", "CriUnavailable", "RuntimeContainer", "RuntimeVersion", "why_no_cdi"]
+__all__ = [
+    "CriClient",
+    "CriUnavailable",
+    "RuntimeContainer",
+    "RuntimeEndpointError",
+    "RuntimeVersion",
+    "endpoint_of",
+    "why_no_cdi",
+]

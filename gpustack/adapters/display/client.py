@@ -1,7 +1,7 @@
 """A client of the agent's display, on the same host."""
 
 import pathlib
-from typing import Final
+from typing import Any, Final
 
 import grpc
 from google.protobuf import empty_pb2
@@ -33,17 +33,29 @@ class DisplayClient:
         Raises:
             AgentUnavailable: no answer.
         """
+        answer: pb.GraphResponse = self._ask("PrintGraph", pb.GraphResponse, _SECONDS)
+        return answer.graph
+
+    def version(self, *, timeout_seconds: float = _SECONDS) -> str:
+        """Return the version of the agent that runs.
+
+        Raises:
+            AgentUnavailable: no answer in time.
+        """
+        answer: pb.VersionResponse = self._ask("Version", pb.VersionResponse, timeout_seconds)
+        return answer.version
+
+    def _ask(self, method: str, kind: Any, seconds: float) -> Any:
         with grpc.insecure_channel(f"unix:{self._socket}", options=_CHANNEL_OPTIONS) as channel:
             call = channel.unary_unary(
-                "/display.GPUDisplay/PrintGraph",
+                f"/display.GPUDisplay/{method}",
                 request_serializer=empty_pb2.Empty.SerializeToString,
-                response_deserializer=pb.GraphResponse.FromString,
+                response_deserializer=kind.FromString,
             )
             try:
-                answer: pb.GraphResponse = call(empty_pb2.Empty(), timeout=_SECONDS)
+                return call(empty_pb2.Empty(), timeout=seconds)
             except grpc.RpcError as error:
                 raise AgentUnavailable(
                     f"{self._socket}: {error.details()}: does gpustack-agent run on this host, and"
                     " are you root?"
                 ) from error
-            return answer.graph

@@ -4,7 +4,7 @@ The only importer of `pynvml`. Source of truth: https://docs.nvidia.com/deploy/n
 """
 
 from gpustack.adapters.nvml.cards import Inventory
-from gpustack.adapters.nvml.errors import NvmlError
+from gpustack.adapters.nvml.errors import NvmlError, NvmlMismatch
 from gpustack.adapters.nvml.figures import CardFigures
 from gpustack.adapters.nvml.health import (
     ACCEPTABLE,
@@ -35,6 +35,7 @@ __all__ = [
     "Inventory",
     "Nvml",
     "NvmlError",
+    "NvmlMismatch",
     "XidRule",
     "xid_fault",
 ]

@@ -12,7 +12,7 @@ from typing import Final
 
 import pynvml
 
-from gpustack.adapters.nvml.errors import NvmlError
+from gpustack.adapters.nvml.errors import NvmlError, NvmlMismatch
 
 _LOADED_DRIVER: Final = pathlib.Path("/proc/driver/nvidia/version")
 _VERSION: Final = re.compile(r"\b\d{3}\.\d+(?:\.\d+)?\b")
@@ -22,12 +22,13 @@ def start() -> None:
     """Open the library.
 
     Raises:
-        NvmlError: no libnvidia-ml.so.1, no driver behind it, or one of another version.
+        NvmlError: no libnvidia-ml.so.1, or no driver behind it.
+        NvmlMismatch: the driver is of another version.
     """
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError_LibRmVersionMismatch as error:
-        raise NvmlError(
+        raise NvmlMismatch(
             f"NVML does not start: {error}: the installed library isn't of the loaded driver's"
             f" version ({_loaded_driver()}); boot the host, or load the new driver's modules"
         ) from error

@@ -4,21 +4,21 @@ Pure: paths in, response out. docs/reference/container.md lists the paths inside
 """
 
 import pathlib
-from typing import Final
 
 from gpustack.adapters.deviceplugin import ContainerResponse, DeviceNode, Mount
 from gpustack.agent.node.device_nodes import card_path
-from gpustack.agent.node.hook_build import HOOK_PATH
 from gpustack.agent.node.host_files import HostPaths
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
+from gpustack.wire.container_paths import (
+    ACTIVITY_PATH,
+    DRIVER_PATH,
+    HOOK_PATH,
+    LEDGER_PATH,
+    LIMITS_PATH,
+    PRELOAD_PATH,
+)
 from gpustack.wire.keys import Keys
-
-DRIVER_PATH: Final = "/usr/local/nvidia"
-PRELOAD_PATH: Final = "/etc/ld.so.preload"
-LIMITS_PATH: Final = "/etc/vcuda/limits"
-ACTIVITY_PATH: Final = "/etc/vcuda/activity"
-LEDGER_PATH: Final = "/etc/vcuda/ledger"
 
 
 def build(

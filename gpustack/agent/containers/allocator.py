@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.deviceplugin import ContainerResponse, PluginRefusal
 from gpustack.agent.cluster.pods import Pod, name_of, uid_of
-from gpustack.agent.containers import allocate_response, mount_paths
+from gpustack.agent.containers import allocate_response
 from gpustack.agent.containers.allocation_records import (
     AllocationRecords,
     ContainerRecord,
@@ -27,6 +27,7 @@ from gpustack.agent.identification.pod_matching import Match, Resource
 from gpustack.agent.node.host_files import HostFiles, HostFilesError, HostPaths
 from gpustack.model.request import BadRequest
 from gpustack.wire.keys import Keys
+from gpustack.wire.kube import mount_paths
 from gpustack.wire.user_keys import library_path
 
 logger = logging.getLogger(__name__)

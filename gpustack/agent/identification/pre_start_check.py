@@ -32,6 +32,7 @@ from gpustack.agent.identification.runtime import KubeletView
 from gpustack.agent.kubelet.checkpoint import Given, KubeletCheckpointError
 from gpustack.model.errors import GpustackError
 from gpustack.model.request import ContainerKind
+from gpustack.wire.container_paths import LIMITS_PATH
 from gpustack.wire.keys import Keys
 from gpustack.wire.pods import finished
 
@@ -145,7 +146,7 @@ class PreStartCheck:
         if made_for not in {None, given.pod_uid}:
             return False
         folder = self._folders.path(given.pod_uid, given.container)
-        is_own = given.mounts.get(allocate_response.LIMITS_PATH) in {None, str(folder / "limits")}
+        is_own = given.mounts.get(LIMITS_PATH) in {None, str(folder / "limits")}
         cards = given.annotations.get(self._keys.vcuda_device)
         return is_own and cards in {None, allocate_response.cards(container.placement)}
 

@@ -14,9 +14,8 @@ import tempfile
 from collections.abc import Sequence
 from typing import Final
 
-from gpustack.agent.node import shared_files
 from gpustack.agent.node.driver_files import DriverFilesError, Library
-from gpustack.wire.files import durable_file
+from gpustack.wire.files import durable_file, regular_file
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +93,7 @@ def _has_all(
 
 def _has_content(file: pathlib.Path) -> bool:
     try:
-        with shared_files.open_at_once(file) as source:
+        with regular_file.open_at_once(file) as source:
             return any(source.read(_HEADER_BYTES))
     except BlockingIOError:
         return True  # a container has it, and holds a lease on it: no power cut since

@@ -10,6 +10,7 @@ import logging
 import pathlib
 from collections.abc import Callable
 
+from gpustack.adapters.hook_build import HookBuild, HookError
 from gpustack.agent.cdi.devices import CdiDevices
 from gpustack.agent.cdi.support import CdiError
 from gpustack.agent.kernel_files import HOST, KernelFiles
@@ -22,7 +23,6 @@ from gpustack.agent.node import driver_files, driver_volumes
 from gpustack.agent.node.device_nodes import DeviceNodes
 from gpustack.agent.node.driver_files import DriverFilesError
 from gpustack.agent.node.driver_volumes import DriverFiles, DriverVolumes
-from gpustack.agent.node.hook_build import HookBuild, HookError
 from gpustack.agent.node.shared_files import SharedFiles
 from gpustack.agent.settings import AgentSettings
 from gpustack.agent.tasks import Tasks

@@ -15,6 +15,8 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final
 
+from gpustack.wire.files.regular_file import open_at_once
+
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 1.0
@@ -78,13 +80,3 @@ def _paths(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     """
     for top, _, names in os.walk(folder):
         yield from (pathlib.Path(top, name) for name in names)
-
-
-def open_at_once(path: pathlib.Path) -> BinaryIO:
-    """Open a file for reading.
-
-    Raises:
-        BlockingIOError: a tenant holds a lease on it, which ends within fs.lease-break-time.
-        OSError: it can't be opened.
-    """
-    return os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")

@@ -9,6 +9,7 @@ from typing import Any, Final
 from gpustack.cli import clusters
 from gpustack.cli.get.filters import Filters, Question
 from gpustack.cli.get.label_selector import selects
+from gpustack.cli.output.age import age_text
 from gpustack.cli.output.listing import ListedItem, Listing
 from gpustack.cli.output.printing import Alarm
 from gpustack.model.cluster.cluster import Cluster
@@ -227,7 +228,7 @@ def _listed(cluster: Cluster, pod: _Pod, now: datetime.datetime) -> ListedItem:
     words = one_line(", ".join([*filter(None, [reason]), *broken]), _LONGEST_CELL)
     row = (
         value["namespace"], metadata["name"], state, cards_text(cards), name or "-",
-        _age(created, now), Alarm(words) if broken else words or "-",
+        age_text(created, now), Alarm(words) if broken else words or "-",
     )  # fmt: skip
     minors = (f"{each['name']}={','.join(map(str, each['minors']))}" for each in containers)
     wide = (
@@ -266,15 +267,3 @@ def _containers(pod: _Pod) -> list[dict[str, Any]]:
         }
         for each in found
     ]
-
-
-def _age(created: str, now: datetime.datetime) -> str:
-    """Return an age as kubectl writes it, in its largest unit; `-` where it isn't known."""
-    try:
-        seconds = (now - datetime.datetime.fromisoformat(created)).total_seconds()
-    except (TypeError, ValueError):
-        return "-"
-    for name, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= size:
-            return f"{int(seconds // size)}{name}"
-    return f"{max(0, int(seconds))}s"

@@ -36,13 +36,17 @@ def show_all(
     show_tables(tables)
 
 
-def show_tables(tables: Sequence[Sequence[Sequence[object]]], *, headers: bool = True) -> None:
+def show_tables(
+    tables: Sequence[Sequence[Sequence[object]]], *, headers: bool = True, whole: bool = False
+) -> None:
     """Print several tables with an empty line between them; without `headers`, none has one.
 
-    On a terminal the widest columns are cut until a line fits; a file gets every cell whole.
+    On a terminal the widest columns are cut until a line fits, unless the cells must stay `whole`;
+    a file gets every cell whole.
     """
     coloured = _coloured()
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    cut = sys.stdout.isatty() and not whole
+    room = shutil.get_terminal_size().columns if cut else None
     for number, rows in enumerate(tables):
         if number:
             print()

@@ -46,6 +46,16 @@ def read_named(path: pathlib.Path, *, max_bytes: int) -> bytes:
         return read_stream(file, max_bytes)
 
 
+def open_at_once(path: pathlib.Path) -> BinaryIO:
+    """Open a file for reading, of whichever kind, without waiting for it.
+
+    Raises:
+        BlockingIOError: a tenant holds a lease on it, which ends within fs.lease-break-time.
+        OSError: it can't be opened.
+    """
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
+
+
 def read_stream(file: BinaryIO, max_bytes: int) -> bytes:
     """Return all that follows in an open file; a negative `max_bytes` bounds nothing.
 

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from gpustack.agent.identification.runtime_endpoint import RuntimeEndpointError, find
+from gpustack.adapters.cri.endpoint import RuntimeEndpointError, find
 from tests.fakes.cri import FakeCri
 
 

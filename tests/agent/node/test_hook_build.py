@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from gpustack.adapters.hook_build import HookBuild, HookError, content_sum
 from gpustack.agent import settings
-from gpustack.agent.node.hook_build import HookBuild, HookError, content_sum
 from gpustack.agent.node.shared_files import SharedFiles
 from gpustack.wire.config import ConfigError
 from tests.agent.host import CORE, Host, container, make_pod

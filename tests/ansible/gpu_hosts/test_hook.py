@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpustack.agent.node.hook_build import HookBuild
+from gpustack.adapters.hook_build import HookBuild
 from tests.ansible import layout, plugins
 from tests.ansible.gpu_hosts.gpu_host import OLDER, GpuHost
 from tests.ansible.rendering import ansible

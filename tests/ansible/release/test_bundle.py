@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 
-from gpustack.agent.node.hook_build import content_sum
+from gpustack.adapters.hook_build import content_sum
 from tests.ansible import layout
 
 

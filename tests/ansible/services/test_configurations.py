@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpustack.agent.containers import mount_paths
 from gpustack.wire import config, schemas
 from gpustack.wire.keys import Keys
+from gpustack.wire.kube import mount_paths
 from gpustack.wire.nodes import MODEL_LABEL
 from tests.ansible import layout
 

@@ -14,9 +14,9 @@ from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.adapters.systemd import DescriptorStore
 from gpustack.agent.containers.held_files import HeldFiles
-from gpustack.agent.containers.mount_paths import hiding_mount
 from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.agent.violations.reactions import DAMAGED, FOREIGN
+from gpustack.wire.kube.mount_paths import hiding_mount
 from gpustack.wire.mapped import activity
 from gpustack.wire.mapped.ledger import CARDS_OFFSET
 from gpustack.wire.mapped.limits import Limits

@@ -13,16 +13,15 @@ import pathlib
 import stat
 from typing import Final
 
-from gpustack.agent.node import shared_files
 from gpustack.model.errors import GpustackError
+from gpustack.wire.container_paths import HOOK_PATH
+from gpustack.wire.files import regular_file
 from gpustack.wire.mapped.two_slot_page import LAYOUT_VERSION, OLDEST_LAYOUT
 
 logger = logging.getLogger(__name__)
 
 _SUM_DIGITS = 8
 _FILES = ("libvcuda.so", "ld.so.preload")
-HOOK_PATH: Final = "/etc/vcuda/hook"
-"""Where a container has a build's folder; what is mounted over /etc/ld.so.preload names it."""
 _PRELOAD: Final = f"{HOOK_PATH}/libvcuda.so\n".encode()
 _LAYOUTS = "layouts"
 _FIRST_LAYOUT = 1
@@ -50,7 +49,7 @@ def _sum_of(path: pathlib.Path) -> str:
 
 
 def _read(path: pathlib.Path) -> bytes:
-    with shared_files.open_at_once(path) as file:
+    with regular_file.open_at_once(path) as file:
         return file.read()
 
 
@@ -110,7 +109,7 @@ class HookBuild:
         """
         path = self._folder / _LAYOUTS
         try:
-            with shared_files.open_at_once(path) as file:
+            with regular_file.open_at_once(path) as file:
                 named = {int(word) for word in file.read().split()}
         except FileNotFoundError:
             named = {_FIRST_LAYOUT}

@@ -8,8 +8,7 @@ from typing import Final
 
 import yaml
 
-from gpustack.adapters.cri import CriClient, CriUnavailable
-from gpustack.agent.settings import AgentSettings
+from gpustack.adapters.cri.client import CriClient, CriUnavailable
 from gpustack.model.errors import GpustackError
 from gpustack.wire.files import regular_file, strict_yaml
 
@@ -32,15 +31,15 @@ class RuntimeEndpointError(GpustackError):
     """It isn't known which runtime is the kubelet's; says what to do."""
 
 
-def endpoint_of(settings: AgentSettings) -> str:
-    """Return the runtime's socket, by the configuration or as it is found.
+def endpoint_of(named: str, kubelet_root: pathlib.Path) -> str:
+    """Return the runtime's socket: the one that the agent's configuration names, or as it is found.
 
     Raises:
         RuntimeEndpointError: none is named, and not exactly one is there.
     """
-    if settings.cri_endpoint:
-        return settings.cri_endpoint
-    endpoint = find(settings.kubelet_root)
+    if named:
+        return named
+    endpoint = find(kubelet_root)
     logger.info("container runtime found endpoint=%s", endpoint)
     return endpoint
 

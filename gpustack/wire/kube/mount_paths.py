@@ -12,14 +12,14 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gpustack.agent.containers.allocate_response import (
+from gpustack.wire.container_paths import (
     ACTIVITY_PATH,
     DRIVER_PATH,
+    HOOK_PATH,
     LEDGER_PATH,
     LIMITS_PATH,
     PRELOAD_PATH,
 )
-from gpustack.agent.node.hook_build import HOOK_PATH
 
 
 class Hiding(enum.Enum):

@@ -1,0 +1,145 @@
+"""Reading what the checks of a cluster need; what can't be read is noted, and the rest is read."""
+
+import argparse
+import datetime
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
+from gpustack.cli import options, source
+from gpustack.cli.doctor.cluster import facts
+from gpustack.cli.doctor.cluster.facts import (
+    LEASES,
+    NODES,
+    PODS,
+    POLICIES,
+    QUOTA,
+    VERSION,
+    AdmissionPolicies,
+    ClusterFacts,
+    Lease,
+)
+from gpustack.wire.files.snapshots import Names
+from gpustack.wire.keys import Keys
+
+_ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+# Those of kube-scheduler's own name, and of a scheduler of ours (the role kube_scheduler).
+_SCHEDULERS: Final = ("kube-scheduler", "gpustack-scheduler")
+_T = TypeVar("_T")
+_SNAPSHOT: Final = "a snapshot doesn't have it; ask the cluster, without --snapshot"
+
+
+def read(chosen: argparse.Namespace) -> ClusterFacts:
+    """Return the facts of the cluster or the snapshot that the options name.
+
+    Raises:
+        GpustackError: the kubeconfig or the file can't be used.
+    """
+    keys, now = Keys(chosen.domain), datetime.datetime.now(datetime.UTC)
+    if chosen.snapshot is not None:
+        snapshot = options.read(chosen)
+        return ClusterFacts(
+            keys=keys,
+            now=now,
+            snapshot=snapshot,
+            gpu_nodes=facts.gpu_nodes(keys, snapshot),
+            absent=dict.fromkeys((VERSION, POLICIES, LEASES), _SNAPSHOT),
+        )
+    context = source.find(chosen)
+    reader = _Reader(KubeClient.of_context(context))
+    version = reader.take(VERSION, reader.version)
+    if reader.silent:  # each question would wait for as long again
+        silent = dict.fromkeys((NODES, PODS, QUOTA, POLICIES, LEASES), "no API server answers")
+        snapshot = options.parse(chosen, context, {"items": []})
+        return ClusterFacts(
+            keys=keys, now=now, snapshot=snapshot, unread=reader.unread, absent=silent
+        )
+    items = [
+        item
+        for name, question in (
+            (NODES, lambda: reader.items("Node")),
+            (PODS, lambda: reader.items("Pod")),
+            (QUOTA, lambda: reader.quota(options.names(chosen))),
+        )
+        for item in reader.take(name, question) or ()
+    ]
+    snapshot = options.parse(chosen, context, {"items": items})
+    return ClusterFacts(
+        keys=keys,
+        now=now,
+        snapshot=snapshot,
+        gpu_nodes=facts.gpu_nodes(keys, snapshot),
+        version=version or "",
+        policies=reader.take(POLICIES, reader.policies) or AdmissionPolicies(),
+        leases=reader.take(LEASES, reader.leases) or (),
+        unread=reader.unread,
+    )
+
+
+class _Reader:
+    """Asks one API server, and notes what it doesn't answer.
+
+    Attributes:
+        unread: why an input can't be read, by its name.
+        silent: whether the server has given no answer at all.
+    """
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self.unread: dict[str, str] = {}
+        self.silent = False
+
+    def take(self, name: str, question: Callable[[], _T]) -> _T | None:
+        """Return an answer; None where there is none, which is noted."""
+        try:
+            return question()
+        except KubeError as error:
+            self.unread[name] = str(error)
+        except KubeUnavailable as error:
+            self.unread[name] = str(error)
+            self.silent = True
+        return None
+
+    def version(self) -> str:
+        raw = self._client.get_raw("/version")
+        try:
+            found = json.loads(raw)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("gitVersion"), str):
+            raise KubeUnavailable("/version has no gitVersion: the answer is not an API server's")
+        return str(found["gitVersion"])
+
+    def items(self, kind: str) -> list[dict[str, Any]]:
+        return list(source.read_items(self._client, kind))
+
+    def quota(self, names: Names) -> list[dict[str, Any]]:
+        namespace, name = names.quota
+        body = self._found(f"/api/v1/namespaces/{namespace}/configmaps/{name}")
+        return [] if body is None else [{"apiVersion": "v1", "kind": "ConfigMap", **body}]
+
+    def policies(self) -> AdmissionPolicies:
+        policies = self._found(f"{_ADMISSION}/validatingadmissionpolicies")
+        if policies is None:
+            return AdmissionPolicies(served=False)
+        bindings = self._client.get(f"{_ADMISSION}/validatingadmissionpolicybindings")
+        return facts.parse_policies(policies, bindings)
+
+    def leases(self) -> tuple[Lease, ...]:
+        return tuple(self._leases())
+
+    def _leases(self) -> Iterator[Lease]:
+        for name in _SCHEDULERS:
+            if (body := self._found(f"{_LEASES}/{name}")) is not None:
+                yield facts.parse_lease(name, body)
+
+    def _found(self, path: str) -> Mapping[str, Any] | None:
+        """Return an object or a list; None where the server has none."""
+        try:
+            return self._client.get(path)
+        except KubeError as error:
+            if error.status != source.NOT_FOUND:
+                raise
+            return None
