@@ -30,7 +30,7 @@ from tests.ansible.services.test_certificates import (
 __all__ = ["folder", "pytestmark"]
 
 NAME = "system:kube-scheduler"
-ANEW = {"renew_days": 100}  # nothing lasts longer: each run of the timer renews all
+ANEW: dict[str, Any] = {"renew_days": 100}  # nothing lasts longer: each run of the timer renews all
 
 
 class Scheduler:
