@@ -208,6 +208,41 @@ def test_a_plugin_beside_the_file_gives_the_token(tmp_path: Path) -> None:
     assert api.requests[-1].headers["authorization"] == "Bearer t"
 
 
+@pytest.mark.parametrize("beside", [None, "older"])
+def test_a_renewed_token_file_counts_at_the_next_request(
+    tmp_path: Path, beside: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    with FakeKubeApi() as api:
+        value = changed("user", token=beside, tokenFile="token")
+        value["clusters"][0]["cluster"]["server"] = api.url
+        client = kube.KubeClient.from_kubeconfig(write(tmp_path / "config", value))
+
+        def shown() -> str:
+            client.get("/version")
+            return api.requests[-1].headers["authorization"]
+
+        assert shown() == "Bearer first"
+        token.write_text("second")
+        assert shown() == "Bearer second"
+        # Who renews it is late, or has no room on the disk: what was there may still last.
+        token.write_text("")
+        assert [shown(), shown()] == ["Bearer second"] * 2
+        token.write_text("a\nb")
+        assert shown() == "Bearer second"
+        token.unlink()
+        assert shown() == "Bearer second"
+        token.write_text("third")
+        assert shown() == "Bearer third"
+    told = [record.getMessage() for record in caplog.records if "tokenFile" in record.message]
+    assert [each.rpartition(f"{token}: ")[2] for each in told] == [
+        "is empty; keeping the token before",
+        "has a line end, or no token's character; keeping the token before",
+        "No such file or directory; keeping the token before",
+    ]
+
+
 @pytest.mark.parametrize(
     ("script", "fields", "told"),
     [

@@ -14,6 +14,7 @@ ENTRY_POINTS = (
 # A name that is another role's inner file.
 OWN_ENTRY_POINTS = {
     "cluster_objects": ("forget",),
+    "gpustack_extender": ("trust", "finish"),
     "host_snapshot": ("take", "look", "done", "ready", "restore"),
     "node_maintenance": ("restore",),
     "nvidia_driver": ("plan", "reload"),

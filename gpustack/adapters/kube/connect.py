@@ -5,7 +5,8 @@ forgotten NAT entry), also on a watch that waits. It doesn't notice a peer whose
 whose program doesn't: for that, each call and each watch has its own time limit.
 
 Client certificates named by path are read again for every new TLS connection, so a kubelet's
-rotated certificate takes effect without a restart; tokens are read before every request.
+rotated certificate takes effect without a restart; a token named by path is read before every
+request.
 """
 
 import contextlib
@@ -14,7 +15,9 @@ import logging
 import shutil
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import urllib3
@@ -23,10 +26,14 @@ from kubernetes import config as kube_config
 
 from gpustack.adapters.kube.errors import KubeConfigError
 from gpustack.adapters.kube.kubeconfig import Context
+from gpustack.wire.files import regular_file
+
+logger = logging.getLogger(__name__)
 
 # The loader looks at few of its values' types.
 _BROKEN: Final = (kube_config.ConfigException, ValueError, TypeError, AttributeError)
 _ONLY: Final = "only"
+_MOST_TOKEN_BYTES: Final = 1 << 16  # more than a request's headers may have
 
 
 # TCP gives up a silent peer 20 s after its last packet, with a probe every 5 s: on Linux
@@ -97,8 +104,13 @@ def open_context(context: Context) -> ApiConnection:
         raise KubeConfigError(f"{place}: {error}") from error
     _check_plugin(place, context, settings, told)
 
+    named = context.user.get("tokenFile")
+    token_file = _TokenFile(named, place) if named else None
+
     def authorization() -> Mapping[str, str]:
-        key = settings.get_api_key_with_prefix("authorization", "BearerToken")
+        # The loader reads it once; where both stand, kubectl too takes the file's.
+        key: str | None = token_file.header() if token_file else None
+        key = key or settings.get_api_key_with_prefix("authorization", "BearerToken")
         if not key and settings.username:
             key = settings.get_basic_auth_token()
         if key and not (key.isascii() and key.isprintable()):
@@ -116,6 +128,36 @@ def open_context(context: Context) -> ApiConnection:
         authorization=authorization,
         direct=_direct(server, pool) if pool.proxy is None else None,
     )
+
+
+class _TokenFile:
+    """A token that somebody else renews: a kubelet, or a timer."""
+
+    def __init__(self, path: str, place: str) -> None:
+        self._path, self._place = Path(path), place
+        self._lock = threading.Lock()
+        self._header = self._problem = ""
+
+    def header(self) -> str:
+        """Return the newest token as a header; a file without one keeps the token before."""
+        with self._lock:
+            try:
+                content = regular_file.read_named(self._path, max_bytes=_MOST_TOKEN_BYTES)
+                token = content.decode("ascii").strip()
+                problem = "" if token.isprintable() else "has a line end, or no token's character"
+                problem = problem if token else "is empty"
+            except (OSError, ValueError) as error:
+                token = ""
+                problem = getattr(error, "strerror", None) or " ".join(str(error).split())
+            if problem and problem != self._problem:  # once, and not for every request
+                logger.error(
+                    "%s: tokenFile %s: %s; keeping the token before",
+                    self._place, self._path, problem,
+                )  # fmt: skip
+            self._problem = problem
+            if not problem:
+                self._header = f"Bearer {token}"
+            return self._header
 
 
 def _direct(server: str, pool: urllib3.PoolManager) -> Direct:

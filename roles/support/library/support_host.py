@@ -44,7 +44,7 @@ options:
 
 _UNITS = {
     "agent": ["gpustack-agent.service", "gpustack-device.service", "gpustack-mount.service"],
-    "extender": ["gpustack-extender.service"],
+    "extender": ["gpustack-extender.service", "gpustack-certificates.service"],
 }
 _OTHER_UNITS = (
     "kubelet.service", "containerd.service", "crio.service", "docker.service",

@@ -209,27 +209,28 @@ def test_a_variable_with_the_name_of_a_filter_keeps_it(installed: pathlib.Path) 
 
 
 def test_a_role_in_it_makes_what_a_checkouts_makes(installed: pathlib.Path) -> None:
-    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    play = {
-        "hosts": "localhost",
-        "gather_facts": False,
-        "tasks": [
-            {
-                "gpustack.gpustack.gpustack_certificates": {
-                    "folder": str(installed / "pki"), "names": ["localhost"], "client_name": "one",
-                    "days": 100, "renew_days": 50, "group": "root", "scheduler_group": "root",
-                }
-            },
-        ],
-    }  # fmt: skip
-    (installed / "pki" / "scheduler").mkdir(parents=True)
-    (installed / "modules.yml").write_text(yaml.safe_dump([play]))
-    done = command(
-        installed, "ansible-playbook", f"--extra-vars={json.dumps(host)}",
-        str(installed / "modules.yml"),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
-    assert (installed / "pki" / "extender.crt").is_file()
+    pki = installed / "pki"
+    host = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        "__gpustack_extender_pki": str(pki),
+        "__gpustack_extender_renewal": str(installed / "renewal"),
+        "__gpustack_extender_program": str(
+            pathlib.Path(sys.executable).parent / "gpustack-extender"
+        ),
+        "__gpustack_extender_user": "root",
+    }
+    part = {"name": "gpustack.gpustack.gpustack_extender", "tasks_from": "trust"}
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": [{"include_role": part}]}
+    (installed / "role.yml").write_text(yaml.safe_dump([play]))
+    for changed in ("changed=4", "changed=1", "changed=0"):
+        done = command(
+            installed, "ansible-playbook", f"--extra-vars={json.dumps(host)}",
+            str(installed / "role.yml"),
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout
+        assert changed in done.stdout
+    assert (pki / "ca.crt").read_text().count("BEGIN") == 2
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes another user: run it as root")

@@ -5,20 +5,26 @@ import pathlib
 
 import pytest
 
-from tests.ansible.rendering import ansible
-from tests.ansible.services.test_certificates import ROLE, make, pytestmark
+from tests.ansible.rendering import ansible, words
+from tests.ansible.services.test_certificates import ROLE, pytestmark, run
 
 __all__ = ["pytestmark"]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("renew_days", "fails"), [(365, True), (7, False)])
-def test_verify_misses_no_certificate_that_site_does_not_renew(
-    tmp_path: pathlib.Path, renew_days: int, fails: bool
+@pytest.mark.parametrize(
+    ("renew_days", "authority_days", "said"),
+    [
+        (60, 365, "extender.crt is missing or ends within 30 days"),
+        (30, 365, ""),  # the timer may be late by a few days
+        (30, 170, "ca.crt is missing or ends within 180 days"),
+    ],
+)
+def test_verify_misses_no_certificate_that_nothing_has_renewed(
+    tmp_path: pathlib.Path, renew_days: int, authority_days: int, said: str
 ) -> None:
-    """Its message says to run site.yml, which renews those with less than `renew_days`."""
     (tmp_path / "scheduler").mkdir()
-    make(tmp_path, days=20, renew_days=7)
+    run(tmp_path, "renew", days=20, renew_days=7, authority_days=authority_days)
     told = {
         "__gpustack_extender_pki": str(tmp_path),
         "gpustack_extender_certificate_renew_days": renew_days,
@@ -37,5 +43,9 @@ def test_verify_misses_no_certificate_that_site_does_not_renew(
         f"--extra-vars={json.dumps(told)}",
         str(tmp_path / "play.yml"),
     )
-    assert (done.returncode != 0) == fails, done.stdout
-    assert ("ends within 30 days" in " ".join(done.stdout.split())) == fails
+    assert (done.returncode == 0) == (said == ""), done.stdout
+    shown = words(done)
+    assert said in shown
+    # who renews it: the timer and site.yml, or a change of the authority
+    assert ("run rotate.yml, which changes it" in shown) == said.startswith("ca.crt")
+    assert ("run site.yml, which renews it" in shown) == said.startswith("extender")

@@ -1,4 +1,4 @@
-"""The role's module makes certificates that TLS libraries take, once, and again before they end."""
+"""The role makes certificates that TLS libraries take, once, and again before they end."""
 
 import datetime
 import grp
@@ -20,13 +20,14 @@ from tests.ansible import layout
 from tests.ansible.rendering import ansible
 
 ROLE = layout.ROOT / "roles/gpustack_extender"
-MODULE = ROLE / "library/gpustack_certificates.py"
+PROGRAM = ROLE / "files/certificates"
 GROUP = grp.getgrgid(os.getgid()).gr_name
 WANTED: dict[str, Any] = {
     "names": ["localhost", "127.0.0.1", "::1", "2001:db8::1f"],
     "client_name": "system:kube-scheduler",
     "days": 100,
     "renew_days": 50,
+    "authority_days": 1000,
     "group": GROUP,
     "scheduler_group": GROUP,
 }
@@ -39,7 +40,8 @@ FILES = {
     "scheduler/client.crt": 0o644,
     "scheduler/client.key": 0o640,
 }
-EVERYTHING = ["ca.crt", "extender.crt", "scheduler/client.crt", "scheduler/ca.crt"]
+LEAVES = ["extender.crt", "scheduler/client.crt"]
+EVERYTHING = ["ca.crt", *LEAVES, "scheduler/ca.crt"]
 
 pytestmark = pytest.mark.skipif(
     os.getuid() != 0, reason="gives files to root, as on a host: run it as root"
@@ -52,21 +54,26 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
-def make(folder: pathlib.Path, *, check: bool = False, **changes: Any) -> list[str]:
-    """Run the module as Ansible does, without Ansible around it; returns the files that it made."""
-    arguments = {**WANTED, "folder": str(folder), "_ansible_check_mode": check, **changes}
-    done = subprocess.run(
-        [sys.executable, str(MODULE)],
-        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
+def make(
+    folder: pathlib.Path, step: str = "renew", *, check: bool = False, **changes: Any
+) -> list[str]:
+    """Run the program as Ansible and the timer do; returns the files that it made."""
+    done = run(folder, step, *(["--check"] if check else []), **changes)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def run(
+    folder: pathlib.Path, step: str, *arguments: str, **changes: Any
+) -> subprocess.CompletedProcess[str]:
+    settings = folder.parent / f"{folder.name}.json"
+    settings.write_text(json.dumps({**WANTED, "folder": str(folder), **changes}))
+    return subprocess.run(
+        [sys.executable, "-BI", str(PROGRAM), str(settings), "--step", step, *arguments],
         check=False,
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    result = json.loads(done.stdout)
-    assert result["changed"] == bool(result["made"])
-    made: list[str] = result["made"]
-    return made
 
 
 def content(folder: pathlib.Path) -> dict[str, bytes]:
@@ -161,9 +168,9 @@ def shaken(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> str:
 @pytest.mark.parametrize(
     ("changes", "made"),
     [
-        ({"renew_days": 100}, EVERYTHING),
-        ({"names": ["127.0.0.1"]}, ["extender.crt", "scheduler/ca.crt"]),
-        ({"client_name": "system:other"}, ["scheduler/client.crt", "scheduler/ca.crt"]),
+        ({"renew_days": 100}, LEAVES),
+        ({"names": ["127.0.0.1"]}, ["extender.crt"]),
+        ({"client_name": "system:other"}, ["scheduler/client.crt"]),
     ],
 )
 def test_a_certificate_near_its_end_or_of_another_name_is_made_again(
@@ -180,8 +187,8 @@ def test_a_certificate_near_its_end_or_of_another_name_is_made_again(
     ("lost", "made"),
     [
         ("ca.key", EVERYTHING),
-        ("extender.key", ["extender.crt", "scheduler/ca.crt"]),
-        ("scheduler/client.crt", ["scheduler/client.crt", "scheduler/ca.crt"]),
+        ("extender.key", ["extender.crt"]),
+        ("scheduler/client.crt", ["scheduler/client.crt"]),
         ("scheduler/ca.crt", ["scheduler/ca.crt"]),
     ],
 )
@@ -198,8 +205,8 @@ def test_a_lost_file_is_made_again(folder: pathlib.Path, lost: str, made: list[s
     [
         ("ca.key", "another", EVERYTHING),
         ("ca.key", "empty", EVERYTHING),
-        ("extender.key", "locked", ["extender.crt", "scheduler/ca.crt"]),
-        ("scheduler/client.key", "another", ["scheduler/client.crt", "scheduler/ca.crt"]),
+        ("extender.key", "locked", ["extender.crt"]),
+        ("scheduler/client.key", "another", ["scheduler/client.crt"]),
     ],
 )
 def test_a_certificate_of_another_key_is_made_again(
@@ -264,13 +271,13 @@ def test_a_name_that_is_escaped_in_a_certificate_changes_nothing_again(
 
 def test_a_certificate_lasts_as_long_as_it_was_told_to(folder: pathlib.Path) -> None:
     make(folder)
-    for name in ("ca.crt", "extender.crt", "scheduler/client.crt"):
+    for name, days in {"ca.crt": 1000, **dict.fromkeys(LEAVES, 100)}.items():
         found = x509.load_pem_x509_certificate((folder / name).read_bytes())
-        assert (found.not_valid_after_utc - found.not_valid_before_utc).days == WANTED["days"]
+        assert (found.not_valid_after_utc - found.not_valid_before_utc).days == days
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("days", "renew_days", "allowed"), [(3650, 365, True), (90, 90, False)])
+@pytest.mark.parametrize(("days", "renew_days", "allowed"), [(90, 30, True), (90, 90, False)])
 def test_preflight_refuses_certificates_that_each_run_would_make_anew(
     folder: pathlib.Path, days: int, renew_days: int, allowed: bool
 ) -> None:

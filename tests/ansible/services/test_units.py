@@ -24,6 +24,8 @@ THRESHOLDS = {
     # 2 of them because its worker, not its main process, talks to systemd (decision 0005).
     "gpustack-extender.service": 12,
     "gpustack-scheduler.service": 11,
+    # It gives keys to their readers' groups.
+    "gpustack-certificates.service": 12,
 }
 
 # CAP_(CHOWN|FSETID) and CAP_CHOWN have a word in common
