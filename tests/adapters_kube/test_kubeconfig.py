@@ -220,7 +220,7 @@ def test_a_renewed_token_file_counts_at_the_next_request(
         client = kube.KubeClient.from_kubeconfig(write(tmp_path / "config", value))
 
         def shown() -> str:
-            client.get("/version")
+            client.get_raw("/version")
             return api.requests[-1].headers["authorization"]
 
         assert shown() == "Bearer first"

@@ -9,7 +9,7 @@ all (k8s.io/kubernetes 1.37 pkg/kubelet/kuberuntime/kuberuntime_container.go mak
 import enum
 import pathlib
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gpustack.wire.container_paths import (
@@ -58,12 +58,17 @@ def hiding_mount(pod: Mapping[str, Any], container: str, *, is_share: bool) -> s
     for each in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         if each.get("name") != container:
             continue
-        paths = [mount.get("mountPath", "") for mount in each.get("volumeMounts") or ()]
-        paths += [device.get("devicePath", "") for device in each.get("volumeDevices") or ()]
-        for path in paths:
-            if hiding(path) in refused:
-                return f"volumeMounts {path}"
-        message = each.get("terminationMessagePath") or ""
-        if message and hiding(message) in refused:
-            return f"terminationMessagePath {message}"
+        for field, path in _own_mounts(each):
+            if isinstance(path, str) and path and hiding(path) in refused:
+                return f"{field} {path}"
     return None
+
+
+def _own_mounts(container: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield field and path of each; a snapshot's have any type."""
+    for field, path in (("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")):
+        mounts = container.get(field)
+        for each in mounts if isinstance(mounts, list) else ():
+            if isinstance(each, dict):
+                yield "volumeMounts", each.get(path)
+    yield "terminationMessagePath", container.get("terminationMessagePath")

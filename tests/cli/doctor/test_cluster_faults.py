@@ -174,7 +174,7 @@ FAULTS: dict[str, tuple[Fault, str, str, str]] = {
         of_pod({KEYS.gpu_topology: "nvlnk"}), "pod-requests", "warn", "nvlnk",
     ),
     "a pod's mount hides its limits": (
-        hiding, "pod-requests", "warn", "mountPath //etc/vcuda: hides",
+        hiding, "pod-requests", "warn", "volumeMounts //etc/vcuda hides",
     ),
     "a bound pod has no decision": (undecided, "pod-decisions", "fail", "decision"),
     "a pod waits": (

@@ -39,8 +39,9 @@ LAID: Final = MappingProxyType(
             (
                 "containers", "named", "tooMany", "judged", "gpu", "node", "mirror", "placed",
                 "astray", "fraction", "coreOnly", "memoryOnly", "shares", "mounts", "hiding",
+                "message",
             ),
-            8,
+            9,
         ),
         "gpustack-user-keys": LaidPolicy(
             (

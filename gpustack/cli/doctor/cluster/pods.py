@@ -10,7 +10,7 @@ from gpustack.cli.doctor.cluster.facts import ClusterFacts
 from gpustack.cli.output.age import age_text
 from gpustack.model.request import BadRequest
 from gpustack.wire.annotations import annotations_of
-from gpustack.wire.kube.mount_paths import hiding
+from gpustack.wire.kube.mount_paths import hiding_mount
 from gpustack.wire.pods import finished, is_bound, leaving, parse_readable
 from gpustack.wire.quota import BadQuota, decode_quota
 
@@ -54,29 +54,15 @@ def _problems(facts: ClusterFacts, pod: Mapping[str, Any]) -> Iterator[str]:
             yield str(error)
         return
     yield from map(str, problems)
-    shares = () if asked is None else (each.name for each in asked.containers if each.is_share)
-    yield from _mounts(pod, frozenset(shares))
+    for name in () if asked is None else (each.name for each in asked.containers if each.is_share):
+        if hidden := hiding_mount(pod, name, is_share=True):
+            yield f"container {name}: {hidden} hides what the agent mounts; choose another path"
     own = f"{facts.keys.domain}/predicate-"
     count = sum(not key.startswith(own) for key in annotations_of(pod))
     if asked is not None and count > _MOST_ANNOTATIONS:
         yield f"metadata.annotations: {count}; a pod that asks for a GPU may have" + (
             f" {_MOST_ANNOTATIONS}"
         )
-
-
-def _mounts(pod: Mapping[str, Any], shares: frozenset[str]) -> Iterator[str]:
-    """Yield the mounts of shares that would hide what their limits rest on."""
-    spec = pod.get("spec") or {}
-    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-        mounts = container.get("volumeMounts")
-        if container.get("name") not in shares or not isinstance(mounts, list):
-            continue
-        paths = (each.get("mountPath") for each in mounts if isinstance(each, dict))
-        for path in paths:
-            if isinstance(path, str) and hiding(path) is not None:
-                yield f"container {container['name']}: volumeMounts: mountPath {path}: hides" + (
-                    " what the agent mounts; choose another mountPath"
-                )
 
 
 def decisions(facts: ClusterFacts) -> list[Found]:
