@@ -143,10 +143,10 @@ def test_a_container_in_the_making_keeps_its_failed_pods_card(host: Host) -> Non
     host.agent.recovery.free_ended()
     _is_taken(host)
     running = host.cri.run(uid, "c0")
-    host.cri.stop_sandbox(uid)
     host.agent.recovery.free_ended()
     assert host.agent.records.get(uid) is not None
     host.cri.exit(running)
+    host.cri.stop_sandbox(uid)
     assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
 
 
