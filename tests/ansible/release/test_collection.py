@@ -122,7 +122,7 @@ def test_it_holds_the_product_and_nothing_else(installed: pathlib.Path) -> None:
     files = json.loads((found / "FILES.json").read_text("utf-8"))["files"]
     parts = {part for each in files for part in pathlib.PurePath(each["name"]).parts}
     assert not parts & {"__pycache__", "scripts", "library", "filter_plugins", "tests"}
-    ours = {path.name for path in (layout.ROOT / "roles").glob("*/*/*.py")}
+    ours = {path.name for path in (layout.ROOT / "roles").rglob("*.py")}
     assert {path.name for path in found.rglob("*.py")} == ours | {"drift.py"}
 
 
