@@ -79,7 +79,7 @@ def explanation(extender: ExtenderBase, snapshot: ClusterSnapshot, pod: PodState
             pod.full_name,
             snapshot.cluster,
             tenant.placement,
-            standing(snapshot, pod, tenant),
+            standing(snapshot, pod, tenant, seconds=_LONGEST_SECONDS),
             _notes(pod, snapshot),
         )
     if pod.node:

@@ -160,25 +160,42 @@ def advise(
     Raises:
         SearchTakesTooLong: it isn't over within these seconds by ``clock``.
     """
-    until = clock() + seconds
-
-    def go_on() -> None:
-        if clock() > until:
-            raise SearchTakesTooLong
-
     if pod.request is None:
         message = pod.problem.message if pod.problem is not None else ""
         refusal = Refusal(reason=Reason.BAD_REQUEST, detail=message)
         answers = dict.fromkeys(sorted(snapshot.cluster.nodes), refusal)
         return explanation.Explanation(answers=answers)
     pending = Pod(namespace=pod.namespace, name=pod.name, request=pod.request, demands=pod.demands)
-    return explanation.explain(snapshot.cluster, pending, snapshot.policy, go_on)
+    return explanation.explain(snapshot.cluster, pending, snapshot.policy, _until(seconds, clock))
 
 
 def standing(
-    snapshot: ClusterSnapshot, pod: PodState, tenant: Tenant
+    snapshot: ClusterSnapshot,
+    pod: PodState,
+    tenant: Tenant,
+    *,
+    seconds: float = math.inf,
+    clock: Callable[[], float] = time.monotonic,
 ) -> alternatives.Standing | None:
-    """Say why a pod is where it is; None where its node isn't known. Costs a search."""
+    """Say why a pod is where it is; None where its node isn't known. Costs a search.
+
+    Raises:
+        SearchTakesTooLong: it isn't over within these seconds by ``clock``.
+    """
     if pod.request is None or tenant.placement.node not in snapshot.cluster.nodes:
         return None
-    return alternatives.why(snapshot.cluster, tenant, pod.request, pod.demands, snapshot.policy)
+    go_on = _until(seconds, clock)
+    return alternatives.why(
+        snapshot.cluster, tenant, pod.request, pod.demands, snapshot.policy, go_on=go_on
+    )
+
+
+def _until(seconds: float, clock: Callable[[], float]) -> Callable[[], None]:
+    """Return what ends a search after so many seconds."""
+    until = clock() + seconds
+
+    def go_on() -> None:
+        if clock() > until:
+            raise SearchTakesTooLong
+
+    return go_on

@@ -6,7 +6,7 @@ objective that decides (`policies`, `card_set_search`), criterion by criterion, 
 two apart. The cluster is looked at as it stands now: an alternative may be better by now.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
@@ -87,17 +87,25 @@ def why(
     request: PodRequest,
     demands: Demands = NO_DEMANDS,
     policy: Policy = EXACT,
+    *,
+    go_on: Callable[[], None] = lambda: None,
 ) -> Standing:
     """Compare a running pod's place with its alternatives, which the policy names.
 
-    Quota counts as if the pod asked anew.
+    Quota counts as if the pod asked anew. ``go_on`` is asked before each place that is tried, one
+    a node; may raise.
 
     Raises:
         KeyError: the tenant's node is not in the cluster.
     """
     usage = cluster.usage(tenant.namespace)
     scale = _Scale(request, policy)
-    ask = within(cluster.quota, usage, tenant.namespace, policy, without=[tenant.uid])
+    placer = within(cluster.quota, usage, tenant.namespace, policy, without=[tenant.uid])
+
+    def ask(node: Node, wanted: PodRequest) -> Placement | Refusal:
+        go_on()
+        return placer(node, wanted)
+
     held = tenant.placement
     before = release(cluster.nodes[held.node], held)
     chosen = scale.on_cards(before, held)

@@ -229,10 +229,12 @@ def test_a_pod_that_takes_too_long_to_explain_keeps_no_other_waiting(
 ) -> None:
     for name in ("odd", "usual"):
         mini.sees(mini.create(pod(name, 300)))
+    bound(mini, "runs", "gpu1", 40, 32)
     monkeypatch.setattr(v1, "_LONGEST_SECONDS", -1.0)
-    answer = mini.call("GET", "/v1/explain/default/odd")
-    assert answer.status == 503
-    assert "TakesTooLong: pod default/odd is not explained in" in answer.body["Error"]
+    for name in ("odd", "runs"):
+        answer = mini.call("GET", f"/v1/explain/default/{name}")
+        assert answer.status == 503
+        assert f"TakesTooLong: pod default/{name} is not explained in" in answer.body["Error"]
     monkeypatch.undo()
     assert explained(mini, "usual")["fits"] is False
 
