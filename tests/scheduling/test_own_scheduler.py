@@ -17,7 +17,7 @@ from tests.control_plane.processes import Process, free_port, running
 from tests.scheduling.cluster import Cluster, container
 from tests.testbed.artifacts import kubernetes
 
-pytestmark = [pytest.mark.testbed, pytest.mark.long]
+pytestmark = pytest.mark.testbed
 
 OURS = {"schedulerName": "gpustack"}
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

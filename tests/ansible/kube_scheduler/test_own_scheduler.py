@@ -71,6 +71,7 @@ def test_what_its_trial_refuses_is_never_put_in_place(host: OwnHost) -> None:
     assert (host.config.read_text(), host.pid) == (before, pid)
 
 
+@pytest.mark.nightly
 def test_what_it_does_not_start_with_is_taken_back(host: OwnHost) -> None:
     assert host.play().returncode == 0
     before = host.config.read_text()
