@@ -96,7 +96,7 @@ def _said(text: Any, form: Picked) -> Picked:
     """Return of a document what its form names."""
     try:
         document = json.loads(text or "{}")
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return {"unreadable": True}
     found: Picked = pick(document, form)
     return found
