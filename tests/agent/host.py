@@ -1,5 +1,6 @@
 """One GPU host around the agent: its neighbours on real sockets, its cards in memory."""
 
+import copy
 import json
 import pathlib
 import threading
@@ -24,6 +25,7 @@ from tests.fakes.nvml import FakeNvml, card
 
 NODE = "gpu1"
 KEYS = Keys()
+STATIC_UID = "0123456789abcdef0123456789abcdef"  # a config.hash
 CORE, MEMORY = KEYS.vcuda_core, KEYS.vcuda_memory
 
 _SECONDS = 10.0  # after this long a test counts as hung
@@ -213,6 +215,18 @@ class Host:
         """Create a pod of one container with a decision for a whole card."""
         written = decision((minor,), cores=100, memory=0)
         return self.create(make_pod(name, container("c0", 100), annotations=written))
+
+    def static_pod(
+        self, name: str = "p", *, decided: bool = True, uid: str = STATIC_UID
+    ) -> tuple[Pod, Pod]:
+        """Create a mirror; return it, and the static pod as its kubelet knows it."""
+        written = decision((1,), cores=50, memory=32) if decided else {}
+        mirrored = {"kubernetes.io/config.mirror": uid, "kubernetes.io/config.hash": uid}
+        pod = make_pod(name, container("c0", 50, 32), annotations={**written, **mirrored})
+        mirror = self.create(pod)
+        static = copy.deepcopy(mirror)
+        static["metadata"]["uid"] = uid
+        return mirror, static
 
     def undecided(self, name: str = "big") -> Pod:
         """Create a pod of one container that asks for a whole card and has no decision."""

@@ -29,6 +29,16 @@ def _lose(host: Host, pod: Pod, **annotations: str) -> str:
     return running
 
 
+def _in_the_making(host: Host, name: str) -> tuple[Pod, str]:
+    """Let a share's container be made, which the runtime does not list yet; return pod and UID."""
+    pod = host.share(name, 1)
+    uid = pod["metadata"]["uid"]
+    host.kubelet.admit(pod)
+    host.cri.make_sandbox(uid)
+    host.kubelet.start_container(pod, "c0", CORE)
+    return pod, uid
+
+
 def _is_taken(host: Host) -> None:
     """Check that no pod gets card 1."""
     refused = host.whole_card("refused", 1)
@@ -89,11 +99,7 @@ def test_a_container_that_is_long_in_the_making_keeps_its_card(
     """Its image has gigabytes at a volume: containerd copies them before it lists it."""
     monkeypatch.setattr(recent_starts, "_SECONDS", 0.0)
     host.start_agent()
-    pod = host.share("gone", 1)
-    uid = pod["metadata"]["uid"]
-    host.kubelet.admit(pod)
-    host.cri.make_sandbox(uid)
-    host.kubelet.start_container(pod, "c0", CORE)
+    pod, uid = _in_the_making(host, "gone")
     host.api.delete("pods", "gone")
     host.kubelet.remove(pod)
     host.wait_until(lambda: host.agent.pods.get(uid) is None)
@@ -111,11 +117,7 @@ def test_a_container_that_is_long_in_the_making_keeps_its_card(
 def test_a_container_in_the_making_keeps_its_card_over_a_restart(host: Host) -> None:
     """The agent was restarted since PreStartContainer, for an upgrade for instance."""
     host.start_agent()
-    pod = host.share("gone", 1)
-    uid = pod["metadata"]["uid"]
-    host.kubelet.admit(pod)
-    host.cri.make_sandbox(uid)
-    host.kubelet.start_container(pod, "c0", CORE)
+    pod, uid = _in_the_making(host, "gone")
     host.stop_agent()
     host.api.delete("pods", "gone")
     host.kubelet.remove(pod)
@@ -133,11 +135,7 @@ def test_a_container_in_the_making_keeps_its_card_over_a_restart(host: Host) -> 
 def test_a_container_in_the_making_keeps_its_failed_pods_card(host: Host) -> None:
     """The agent fails a pod for another of its containers, and deletes it a moment later."""
     host.start_agent()
-    pod = host.share("failed", 1)
-    uid = pod["metadata"]["uid"]
-    host.kubelet.admit(pod)
-    host.cri.make_sandbox(uid)
-    host.kubelet.start_container(pod, "c0", CORE)
+    pod, uid = _in_the_making(host, "failed")
     host.end(pod, "Failed")
     host.wait_until(lambda: finished(host.agent.pods.get(uid) or {}))
     host.agent.recovery.free_ended()

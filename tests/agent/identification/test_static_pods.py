@@ -1,28 +1,20 @@
 """A static pod: its kubelet and the API server know it by two UIDs, and no scheduler decides it."""
 
-import copy
 from typing import Any
 
 import pytest
 
 from gpustack.adapters.kube import KubeClient
-from tests.agent.host import CORE, KEYS, MEMORY, Host, Pod, card_of, container, decision, make_pod
+from tests.agent.host import (
+    CORE,
+    KEYS,
+    MEMORY,
+    STATIC_UID,
+    Host,
+    card_of,
+    decision,
+)
 from tests.fakes.kubelet import AdmissionError
-
-_HASH = "0123456789abcdef0123456789abcdef"
-
-
-def _static(
-    host: Host, name: str = "p", *, decided: bool = True, uid: str = _HASH
-) -> tuple[Pod, Pod]:
-    """Create a mirror; return it, and the static pod as its kubelet knows it."""
-    written = decision((1,), cores=50, memory=32) if decided else {}
-    mirrored = {"kubernetes.io/config.mirror": uid, "kubernetes.io/config.hash": uid}
-    pod = make_pod(name, container("c0", 50, 32), annotations={**written, **mirrored})
-    mirror = host.create(pod)
-    static = copy.deepcopy(mirror)
-    static["metadata"]["uid"] = uid
-    return mirror, static
 
 
 def _events(host: Host) -> list[Any]:
@@ -32,12 +24,12 @@ def _events(host: Host) -> list[Any]:
 
 def test_a_static_pod_with_a_decision_gets_its_card_and_starts(host: Host) -> None:
     host.start_agent()
-    _, static = _static(host)
+    _, static = host.static_pod()
     assert card_of(host.kubelet.admit(static)["c0"]) == "/dev/nvidia1"
     answer = host.kubelet.start_container(static, "c0", CORE)
-    assert answer.annotations[KEYS.vcuda_pod_uid] == _HASH
+    assert answer.annotations[KEYS.vcuda_pod_uid] == STATIC_UID
     assert (host.folder(static, "c0") / "limits").exists()
-    record = host.agent.records.get(_HASH)
+    record = host.agent.records.get(STATIC_UID)
     assert record is not None
     assert record.verified
 
@@ -45,7 +37,7 @@ def test_a_static_pod_with_a_decision_gets_its_card_and_starts(host: Host) -> No
 def test_no_annotation_of_a_mirror_is_written(host: Host) -> None:
     """The admission policy lets no node write decisions about its own static pods."""
     host.start_agent()
-    mirror, static = _static(host)
+    mirror, static = host.static_pod()
     host.kubelet.admit(static)
     host.kubelet.start_container(static, "c0", CORE)
     assert host.agent.writes.pending == 0
@@ -54,21 +46,21 @@ def test_no_annotation_of_a_mirror_is_written(host: Host) -> None:
 
 def test_an_undecided_static_pod_is_refused_by_an_event_on_its_mirror(host: Host) -> None:
     host.start_agent()
-    _, static = _static(host, decided=False)
+    _, static = host.static_pod(decided=False)
     with pytest.raises(AdmissionError, match=r"Undecided: pod default/p: a static pod gets no ca"):
         host.kubelet.admit(static)
     host.wait_until(lambda: bool(_events(host)))
     (event,) = _events(host)
     assert (event["reason"], event["type"]) == ("Undecided", "Warning")
     assert event["involvedObject"]["name"] == "p"
-    assert event["involvedObject"]["uid"] == _HASH, "kubectl describe looks for this one"
+    assert event["involvedObject"]["uid"] == STATIC_UID, "kubectl describe looks for this one"
 
 
 def test_a_hash_that_the_api_server_could_have_made_is_refused(host: Host) -> None:
     """A mirror made by hand would stand for another pod by it."""
     host.start_agent()
     victim = host.share("victim", 1)
-    _, static = _static(host, "forged", uid=victim["metadata"]["uid"])
+    _, static = host.static_pod("forged", uid=victim["metadata"]["uid"])
     with pytest.raises(AdmissionError, match=r"Undecided: pod default/forged: .*metadata\.uid"):
         host.kubelet.admit(static)
     shown = host.agent.pods.get(victim["metadata"]["uid"])
@@ -78,16 +70,16 @@ def test_a_hash_that_the_api_server_could_have_made_is_refused(host: Host) -> No
 
 def test_a_static_pod_keeps_its_cards_while_its_mirror_is_made_anew(host: Host) -> None:
     host.start_agent()
-    mirror, static = _static(host)
+    mirror, static = host.static_pod()
     host.kubelet.admit(static)
     answer = host.kubelet.start_container(static, "c0", CORE)
-    running = host.cri.run(_HASH, "c0", annotations=answer.annotations)
+    running = host.cri.run(STATIC_UID, "c0", annotations=answer.annotations)
     host.api.delete("pods", "p")
-    host.wait_until(lambda: host.agent.pods.get(_HASH) is None)
+    host.wait_until(lambda: host.agent.pods.get(STATIC_UID) is None)
     host.agent.recovery.free_ended()
-    assert host.agent.records.get(_HASH) is not None
+    assert host.agent.records.get(STATIC_UID) is not None
     host.api.create("pods", {**mirror, "metadata": {**mirror["metadata"], "uid": "uid-again"}})
-    host.wait_until(lambda: host.agent.pods.get(_HASH) is not None)
+    host.wait_until(lambda: host.agent.pods.get(STATIC_UID) is not None)
     host.cri.exit(running)
     host.kubelet.start_container(static, "c0", CORE)
 
@@ -95,27 +87,27 @@ def test_a_static_pod_keeps_its_cards_while_its_mirror_is_made_anew(host: Host) 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_static_pod_that_has_ended_frees_its_card(host: Host, phase: str) -> None:
     host.start_agent()
-    mirror, static = _static(host)
+    mirror, static = host.static_pod()
     host.kubelet.admit(static)
     ran = {"phase": phase, "containerStatuses": [{"name": "c0", "state": {"terminated": {}}}]}
     host.api.edit("pods", mirror["metadata"]["name"], {"status": ran})
-    host.wait_until(lambda: host.agent.records.get(_HASH) is None)
+    host.wait_until(lambda: host.agent.records.get(STATIC_UID) is None)
 
 
 def test_a_static_pods_record_is_restored_from_the_kubelets_checkpoint(host: Host) -> None:
     host.start_agent()
-    _, static = _static(host)
+    _, static = host.static_pod()
     host.kubelet.admit(static)
     host.stop_agent()
     (host.state / "checkpoint.json").unlink()
     host.start_agent()
-    host.wait_until(lambda: host.agent.records.get(_HASH) is not None)
+    host.wait_until(lambda: host.agent.records.get(STATIC_UID) is not None)
     assert card_of(host.kubelet.start_container(static, "c0", CORE)) == "/dev/nvidia1"
 
 
 def test_a_static_pod_of_another_answer_does_not_start_and_is_not_failed(host: Host) -> None:
     host.start_agent()
-    mirror, static = _static(host)
+    mirror, static = host.static_pod()
     answer = host.kubelet.admit(static)["c0"]
     answer.annotations[KEYS.vcuda_pod_uid] = "another"
     host.kubelet.write_checkpoint(static)
@@ -127,7 +119,7 @@ def test_a_static_pod_of_another_answer_does_not_start_and_is_not_failed(host: H
 
 def test_a_decided_static_pod_is_admitted_by_the_next_kubelet(host: Host) -> None:
     host.start_agent()
-    _, static = _static(host)
+    _, static = host.static_pod()
     host.kubelet.admit(static)
     host.kubelet.forget(static)
     host.kubelet.restart()
@@ -138,7 +130,7 @@ def test_a_decided_static_pod_is_admitted_by_the_next_kubelet(host: Host) -> Non
 def test_a_static_pod_without_a_mirror_is_named(host: Host) -> None:
     """A kubelet makes the mirror after it has admitted the pod, and of all pods at its start."""
     host.start_agent()
-    mirror, static = _static(host)
+    mirror, static = host.static_pod()
     host.api.delete("pods", mirror["metadata"]["name"])
     with pytest.raises(AdmissionError, match=r"NoCandidate: .*doesn't show default/p, which"):
         host.kubelet.admit(static)
@@ -147,7 +139,7 @@ def test_a_static_pod_without_a_mirror_is_named(host: Host) -> None:
 def test_the_next_kubelet_admits_a_static_pod_that_was_decided_since(host: Host) -> None:
     """Its mirror says Failed until the kubelet has admitted it."""
     host.start_agent()
-    mirror, static = _static(host, decided=False)
+    mirror, static = host.static_pod(decided=False)
     with pytest.raises(AdmissionError, match="Undecided"):
         host.kubelet.admit(static)
     host.end(mirror, "Failed")

@@ -1,6 +1,5 @@
 """Violations on the node object: written with the cards, and by themselves once a minute."""
 
-import copy
 import threading
 from collections.abc import Callable
 
@@ -14,7 +13,7 @@ from gpustack.agent.violations.standing import StandingViolations
 from gpustack.model.node import Node
 from gpustack.wire import violations
 from gpustack.wire.violations import MOST, ShareViolation
-from tests.agent.host import KEYS, NODE, Host, container, decision, make_pod
+from tests.agent.host import KEYS, NODE, Host
 from tests.agent.violations.test_killed_pods import damage
 from tests.fakes.nvml import card
 
@@ -133,12 +132,7 @@ def test_every_ten_minutes_an_edit_is_undone(host: Host) -> None:
 def test_a_static_pods_violation_is_said_of_its_mirror(host: Host) -> None:
     """The kubelet knows it by another UID than the API server, where people look."""
     host.start_agent()
-    uid = "0123456789abcdef0123456789abcdef"
-    mirrored = {"kubernetes.io/config.mirror": uid, "kubernetes.io/config.hash": uid}
-    written = decision((1,), cores=50, memory=32) | mirrored
-    mirror = host.create(make_pod("taker", container("c0", 50, 32), annotations=written))
-    static = copy.deepcopy(mirror)
-    static["metadata"]["uid"] = uid
+    mirror, static = host.static_pod("taker")
     damage(host, static)
     host.wait_until(lambda: said(host) != ())
     assert [each.uid for each in said(host)] == [mirror["metadata"]["uid"]]

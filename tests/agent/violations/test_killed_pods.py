@@ -1,9 +1,8 @@
 """`on_violation: kill`: the pod of a container that goes past its limits fails, by its name."""
 
-import copy
 from typing import Any
 
-from tests.agent.host import CORE, Host, Pod, container, decision, make_pod
+from tests.agent.host import CORE, Host, Pod
 
 
 def damage(host: Host, pod: Pod) -> str:
@@ -47,12 +46,7 @@ def test_a_static_pod_is_reported_and_runs_on(host: Host) -> None:
     """The kubelet doesn't read the status of its mirror, which would only look failed."""
     host.configuration["on_violation"] = "kill"
     host.start_agent()
-    uid = "0123456789abcdef0123456789abcdef"
-    mirrored = {"kubernetes.io/config.mirror": uid, "kubernetes.io/config.hash": uid}
-    written = decision((1,), cores=50, memory=32) | mirrored
-    mirror = host.create(make_pod("taker", container("c0", 50, 32), annotations=written))
-    static = copy.deepcopy(mirror)
-    static["metadata"]["uid"] = uid
+    mirror, static = host.static_pod("taker")
     damage(host, static)
     host.wait_until(lambda: bool(host.api.events()))
     assert host.agent.writes.pending == 0

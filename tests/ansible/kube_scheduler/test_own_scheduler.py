@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from tests.ansible.kube_scheduler.own_host import IDENTITY, OwnHost
-from tests.ansible.kube_scheduler.scheduler_host import GOOD
+from tests.ansible.kube_scheduler.scheduler_host import GOOD, lay_certificates
 from tests.ansible.rendering import words
 from tests.control_plane.processes import free_port
 from tests.testbed.artifacts import kubernetes
-from tests.testbed.host_files import certificates
 
 pytestmark = pytest.mark.long
 
@@ -165,10 +164,8 @@ def test_preflight_refuses_a_change_between_theirs_and_ours(host: OwnHost) -> No
 @pytest.mark.testbed
 def test_the_real_kube_scheduler_tries_it_and_runs_with_it(host: OwnHost) -> None:
     folder = host.folder / "pki"
-    folder.mkdir()
-    client = certificates.authority("extender").client("system:kube-scheduler")
-    (folder / "client.crt").write_bytes(client.certificate)
-    (folder / "client.key").write_bytes(client.key)
+    lay_certificates(folder)
+    trusted = (folder / "ca.crt").read_bytes()
     (folder / "ca.crt").write_text("no certificate")
     said: dict[str, Any] = {
         "kube_scheduler_own_binary": str(kubernetes.CURRENT.bin / "kube-scheduler"),
@@ -184,7 +181,7 @@ def test_the_real_kube_scheduler_tries_it_and_runs_with_it(host: OwnHost) -> Non
     assert refused.returncode != 0
     assert "couldn't build extenders" in words(refused), refused.stdout
     assert not host.config.exists()
-    (folder / "ca.crt").write_bytes(client.certificate)
+    (folder / "ca.crt").write_bytes(trusted)
     done = host.play("main", **said)
     assert done.returncode == 0, done.stdout
     assert host.play("verify", **said).returncode == 0
