@@ -53,10 +53,7 @@ def entries(facts: HostFacts) -> list[Found]:
 
 def _ours(value: object) -> Iterator[Mapping[str, Any]]:
     """Yield our entries that decide; one that only steers other pods away has no resources."""
-    found = value.get("extenders") if isinstance(value, dict) else None
-    for entry in found if isinstance(found, list) else ():
-        if not isinstance(entry, dict):
-            continue
+    for entry in _objects(value.get("extenders") if isinstance(value, dict) else None):
         by_policy = _is_policy(value) and entry.get("filterVerb") == _POLICYS_VERB
         if by_policy or any(_manages(entry, each) for each in _OUR_RESOURCES):
             yield entry
@@ -92,5 +89,9 @@ def _manages(entry: Mapping[str, Any], resource: str) -> bool:
 
 
 def _resources(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    found = entry.get("managedResources")
-    return (each for each in (found if isinstance(found, list) else ()) if isinstance(each, dict))
+    return _objects(entry.get("managedResources"))
+
+
+def _objects(value: object) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a list; a file may have anything in its place."""
+    return (each for each in (value if isinstance(value, list) else ()) if isinstance(each, dict))
