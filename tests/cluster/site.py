@@ -75,13 +75,22 @@ class Site:
         ]
 
     def running(self, pod: str, *, seconds: float = 90) -> dict[str, Any]:
-        """Wait until every container of a pod runs; return the pod."""
+        """Wait until every container of a pod runs; return the pod.
 
-        def look() -> dict[str, Any]:
-            seen = self.kubectl.get("pod", pod)
-            return seen if kubectl.is_running(seen) else {}
+        Raises:
+            WaitError: it doesn't in time; the text holds the pod's status.
+        """
+        seen: dict[str, Any] = {}
 
-        return kubectl.wait_for(f"pod {pod} to run", look, seconds=seconds)
+        def look() -> bool:
+            seen.update(self.kubectl.get("pod", pod))
+            return kubectl.is_running(seen)
+
+        try:
+            kubectl.wait_for(f"pod {pod} to run", look, seconds=seconds)
+        except kubectl.WaitError as error:
+            raise kubectl.WaitError(f"{error}: {seen['status']}") from error
+        return seen
 
     def annotation(self, pod: str, key: str) -> str | None:
         """Return one annotation of a pod as it stands now."""

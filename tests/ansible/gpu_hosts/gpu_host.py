@@ -9,6 +9,9 @@ from gpustack.adapters.deviceplugin import deviceplugin_pb2 as plugin
 
 BUILD = "0.1.0-0123abcd"
 OLDER = "0.0.9-89abcdef"
+# No driver's version: playbooks read this machine's /proc, and containers of a testbed beside have
+# folders of their drivers mounted.
+DRIVER = "0.0.1"
 
 
 class GpuHost:
@@ -20,7 +23,7 @@ class GpuHost:
         for folder in (
             self.state / "hooks" / BUILD,
             self.state / "hooks" / OLDER,
-            self.state / "driver" / "535.261.03",
+            self.state / "driver" / DRIVER,
             self.kubelet / "device-plugins",
             self.logs,
             self.proc,

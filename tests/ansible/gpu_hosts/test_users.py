@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.ansible import layout
-from tests.ansible.gpu_hosts.gpu_host import BUILD, OLDER, GpuHost
+from tests.ansible.gpu_hosts.gpu_host import BUILD, DRIVER, OLDER, GpuHost
 
 pytestmark = pytest.mark.long
 
@@ -105,7 +105,7 @@ def test_a_pod_that_the_kubelet_is_just_removing_is_waited_for(host: GpuHost) ->
 
 
 def test_a_pod_that_lives_is_not_waited_for(host: GpuHost) -> None:
-    host.run(42, ["/var/lib/gpustack/driver/535.261.03"], cgroup=SYSTEMD)
+    host.run(42, [f"/var/lib/gpustack/driver/{DRIVER}"], cgroup=SYSTEMD)
     host.keep(UID, "research", "job-1")
     assert answer(host, settle_seconds=3600)["pods"] == ["research/job-1"]
 
@@ -141,7 +141,7 @@ def test_a_pod_that_is_gone_keeps_no_build(host: GpuHost) -> None:
         (f"/var/lib/gpustack/hooks/{OLDER}", [OLDER]),
         (f"/hooks/{OLDER}/ld.so.preload", [OLDER]),
         (f"/@var/lib/gpustack/hooks/{OLDER}", [OLDER]),
-        ("/var/lib/gpustack/driver/535.261.03", []),
+        (f"/var/lib/gpustack/driver/{DRIVER}", []),
     ],
 )
 def test_a_living_container_is_found_by_its_mounts(
