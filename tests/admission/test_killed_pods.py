@@ -4,11 +4,9 @@ import threading
 
 import pytest
 
-from gpustack.agent.cluster.pod_failure import PodFailure
 from gpustack.agent.cluster.writes import PodWrites
 from tests.admission.site import Site, bind, pod
 from tests.cluster.kubectl import wait_for
-from tests.control_plane.fleet import KEYS
 
 pytestmark = pytest.mark.testbed
 
@@ -22,8 +20,9 @@ def test_a_killed_pod_has_no_condition_that_a_job_ignores(site: Site) -> None:
     path = site.create(asked)
     assert bind(site.admin, path) == ""
     writes, stop = PodWrites(client=site.node), threading.Event()
-    failure = PodFailure(keys=KEYS, writes=writes)
-    failure.queue(site.admin.get(path), reason="LedgerDamaged", message="why", is_to_blame=True)
+    metadata = site.admin.get(path)["metadata"]
+    names = {each: metadata[each] for each in ("uid", "namespace", "name")}
+    writes.delete(**names)
     thread = threading.Thread(target=writes.run, args=(stop,))
     thread.start()
     try:
@@ -33,7 +32,7 @@ def test_a_killed_pod_has_no_condition_that_a_job_ignores(site: Site) -> None:
         stop.set()
         thread.join()
         site.admin.patch(path, {"metadata": {"finalizers": None}})
-    assert found["metadata"]["deletionGracePeriodSeconds"] == 0
-    assert found["status"]["phase"] == "Failed"
+    assert found["metadata"]["deletionGracePeriodSeconds"] == 1
+    assert found["status"]["phase"] == "Pending", "it holds its cards until it has ended"
     types = [each["type"] for each in found["status"].get("conditions", ())]
     assert "DisruptionTarget" not in types

@@ -187,10 +187,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             case "PUT", "" | "status":
                 return 200, store.update(key, lambda old: replaced(old, body))
             case "DELETE", "":
-                uid = store.get(key)["metadata"].get("uid")
+                found = store.get(key)
+                uid = found["metadata"].get("uid")
                 if body.get("preconditions", {}).get("uid", uid) != uid:
                     raise StoreError(409, "Conflict", "Precondition failed: UID")
-                return 200, store.delete(key)
+                stays = key[0] == "pods" and kube_rules.stays(found, body)
+                return 200, (
+                    store.update(key, lambda pod: kube_rules.leaving(pod, body))
+                    if stays
+                    else store.delete(key)
+                )
         raise StoreError(405, "MethodNotAllowed", f"{request.method} {request.path}")
 
     def _list(self, key: Key, query: dict[str, str]) -> KubeObject:

@@ -6,7 +6,6 @@ from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.memory_judge import MemoryJudge
 from gpustack.agent.activity.nvml_usage import NvmlUsage
 from gpustack.agent.activity.sampler import ActivitySampler
-from gpustack.agent.cluster.pod_failure import PodFailure
 from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.cluster.writes import PodWrites
 from gpustack.agent.containers.allocation_records import AllocationRecords
@@ -19,7 +18,6 @@ from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.agent.violations.kill import PodKill
 from gpustack.agent.violations.reactions import OnViolation, Reactions
 from gpustack.agent.violations.standing import StandingViolations
-from gpustack.wire.keys import Keys
 
 
 def violations(
@@ -32,10 +30,9 @@ def violations(
 ) -> tuple[ProcessOwners, IsolationViolations]:
     """Return what knows whose processes are, and what reports violations and acts on them."""
     owners = ProcessOwners(runtime)
-    kill = PodKill(pods, PodFailure(keys=Keys(settings.domain), writes=writes))
     found = IsolationViolations(
         events.record,
-        reactions=Reactions(OnViolation(settings.on_violation), kill=kill.fail),
+        reactions=Reactions(OnViolation(settings.on_violation), kill=PodKill(pods, writes).end),
         standing=StandingViolations(pods.api_uid),
         hooks=settings.state_dir / "hooks",
         identity=owners.identity,

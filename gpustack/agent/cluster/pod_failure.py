@@ -1,4 +1,4 @@
-"""Failing a pod that can never start, or that goes past its limits, as the kubelet fails one.
+"""Failing a pod that can never start, as the kubelet fails one.
 
 The kubelet keeps an Allocate answer for as long as the pod lives, and asks PreStartContainer again
 and again. A container whose answer was made for another pod would wait for ever; a pod that has
@@ -8,7 +8,6 @@ failed is replaced by its controller.
 import datetime
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from gpustack.agent.cluster.pods import Pod, name_of, uid_of
 from gpustack.agent.cluster.writes import PodWrites
@@ -32,37 +31,29 @@ class PodFailure:
         self._writes = writes
         self._now = now
 
-    def queue(self, pod: Pod, *, reason: str, message: str, is_to_blame: bool = False) -> None:
+    def queue(self, pod: Pod, *, reason: str, message: str) -> None:
         """Queue the pod's failure: its phase, and why.
 
         The kubelet trusts its own status of a pod and would write it over ours, unless another
         field of the pod changes with it: then it looks at the pod anew, finds it failed
-        and stops it. So `gpu-assigned` changes too, which has no meaning now.
-
-        A failed pod counts in no quota, and its containers run on for as long as its
-        `terminationGracePeriodSeconds` says, if they like. So one that is to blame is deleted, too:
-        the kubelet kills it a second later.
+        and stops it. So `gpu-assigned` changes too, which has no meaning now. A Job's
+        podFailurePolicy may ignore the condition `DisruptionTarget`: the pod isn't to blame.
 
         Args:
             pod: the pod.
             reason: of its status.
             message: likewise.
-            is_to_blame: whether the pod did it. If not, a Job's podFailurePolicy may ignore the
-                condition `DisruptionTarget`; else it would make such a pod again and again.
         """
         namespace, name = name_of(pod)
         logger.error("pod is failed pod=%s/%s: %s: %s", namespace, name, reason, message)
         assigned = self._keys.gpu_assigned
-        status: dict[str, Any] = {"phase": "Failed", "reason": reason, "message": message}
-        if not is_to_blame:
-            now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
-            condition = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": now}
-            status["conditions"] = [condition | {"reason": reason, "message": message}]
+        now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        why = {"reason": reason, "message": message}
+        condition = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": now, **why}
         self._writes.annotate(
             uid=uid_of(pod),
             namespace=namespace,
             name=name,
             annotations={assigned: None if assigned in annotations_of(pod) else "false"},
-            status=status,
-            delete=is_to_blame,
+            status={"phase": "Failed", **why, "conditions": [condition]},
         )

@@ -1,4 +1,4 @@
-"""A queue of patches to pods' annotations, so that no call of the kubelet waits for the API server.
+"""A queue of writes to pods, so that no call of the kubelet waits for the API server.
 
 A pod has one pending patch: a newer one is merged into it. A patch is tried again with growing
 pauses while the server is away or overloaded, and dropped when the pod is gone, when another pod
@@ -10,12 +10,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
 
 logger = logging.getLogger(__name__)
 
+KILL_SECONDS: Final = 1
+"""The least grace with which the API server keeps a pod until its kubelet has ended it."""
 _FIRST_PAUSE_SECONDS = 0.1
 _LAST_PAUSE_SECONDS = 30.0
 _ATTEMPTS = 40  # about 20 minutes: longer than a control plane's restart
@@ -35,7 +37,7 @@ class _Patch:
 
 
 class PodWrites:
-    """Writes annotations through `pods/status`, the one way that a node's identity has."""
+    """Writes through `pods/status`, the one way that a node's identity has, and deletes."""
 
     def __init__(self, *, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -64,22 +66,20 @@ class PodWrites:
         name: str,
         annotations: Mapping[str, str | None],
         status: Mapping[str, Any] | None = None,
-        delete: bool = False,
     ) -> None:
         """Queue a patch of a pod's annotations, and of its status; returns at once.
 
-        A value of None takes an annotation away. The fields of `status` go in the same call. With
-        `delete` the pod is deleted after that, without the grace that it asks for.
+        A value of None takes an annotation away. The fields of `status` go in the same call.
         """
         with self._wake:
-            patch = self._patches.setdefault(
-                uid, _Patch(namespace=namespace, name=name, annotations={}, status={})
-            )
+            patch = self._queued(uid, namespace, name)
             patch.annotations.update(annotations)
             patch.status.update(status or {})
-            patch.delete = patch.delete or delete
-            patch.due = self._clock()
-            self._wake.notify_all()
+
+    def delete(self, *, uid: str, namespace: str, name: str) -> None:
+        """Queue a pod's deletion, with `KILL_SECONDS` of grace; returns at once."""
+        with self._wake:
+            self._queued(uid, namespace, name).delete = True
 
     def run(self, stop: threading.Event) -> None:
         """Send the patches that are due, until `stop` is set."""
@@ -87,6 +87,15 @@ class PodWrites:
             uid, patch = self._next()
             if patch is not None:
                 self._send(uid, patch)
+
+    def _queued(self, uid: str, namespace: str, name: str) -> _Patch:
+        """Return a pod's pending patch, due now; `_wake` is held."""
+        patch = self._patches.setdefault(
+            uid, _Patch(namespace=namespace, name=name, annotations={}, status={})
+        )
+        patch.due = self._clock()
+        self._wake.notify_all()
+        return patch
 
     def _next(self) -> tuple[str, _Patch | None]:
         """Take the patch that is due; wait a moment for one."""
@@ -107,11 +116,10 @@ class PodWrites:
         if patch.status:
             body["status"] = patch.status
         try:
-            self._client.patch(f"{path}/status", body, timeout_seconds=_CALL_SECONDS)
+            if patch.annotations or patch.status:
+                self._client.patch(f"{path}/status", body, timeout_seconds=_CALL_SECONDS)
             if patch.delete:
-                # An eviction would put the condition `DisruptionTarget` on a failed pod, too
-                # (k8s.io/kubernetes 1.34 pkg/registry/core/pod/storage/eviction.go).
-                options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+                options = {"gracePeriodSeconds": KILL_SECONDS, "preconditions": {"uid": uid}}
                 self._client.delete(path, options, timeout_seconds=_CALL_SECONDS)
         except KubeUnavailable as error:
             self._again(uid, patch, error)
@@ -125,7 +133,8 @@ class PodWrites:
                 self._give_up(patch, error)
         else:
             written = {**patch.annotations, **patch.status}
-            logger.info("written pod=%s/%s %s", patch.namespace, patch.name, written)
+            done = "deleted" if patch.delete else "written"
+            logger.info("%s pod=%s/%s %s", done, patch.namespace, patch.name, written)
 
     def _again(self, uid: str, patch: _Patch, error: KubeError | KubeUnavailable) -> None:
         patch.attempts += 1

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 # Looks come once a second; samples, three of ten, may be missed for longer by a silent card.
 _AFTER_SECONDS: Final = 60.0
-# A pod that lives so much longer is failed again: the write may have been given up.
+# A pod that lives so much longer is deleted again: the request may have been given up.
 _AGAIN_SECONDS: Final = 60.0
 
 UNHOOKED: Final = "UnhookedProcess"
@@ -122,7 +122,7 @@ class Reactions:
 
     Args:
         wanted: the setting.
-        kill: fails a container's pod, for a reason and in words; says whether it could.
+        kill: deletes a container's pod, for a reason and in words; says whether it could.
         now: monotonic seconds.
     """
 
@@ -155,7 +155,7 @@ class Reactions:
             killed = self._kill(share, reason, message)
             self._killed |= {share.owner: now + _AGAIN_SECONDS} if killed else {}
         if began:
-            done = "its pod fails" if killed else "it is held to its guarantee"
+            done = "its pod is deleted" if killed else "it is held to its guarantee"
             logger.warning("%s share=%s: %s", reason, share.full_name, done)
 
     def holds(self, owner: Owner) -> bool:
