@@ -41,7 +41,7 @@ All of this was tried on a simulated card; no real card has run it yet.
   and 3 points, as the driver counts. Where `collect_gpu_time` says that this count is good, the
   container's launches wait until that is paid, and it has the card in slices from then on.
 - What the agent does besides is its setting `on_violation`: a container that it finds past its
-  limits has no burst by default, or fails with its pod (`kill`);
+  limits has no burst by default, or ends with its pod (`kill`);
   [the agent's reference](reference/agent.md) has a table. Nothing holds the launches of a process
   that asks no page of the agent's: freezing its cgroup was tried, and doesn't
   ([decision 16](decisions/0016-acting-on-violations.md)), so only `kill` ends it.
