@@ -63,7 +63,6 @@ def test_the_neighbour_of_one_that_avoids_samples_keeps_its_share(had: Had) -> N
     assert had("samples-last", AVOIDED)["victim"] >= 60 - POINTS
 
 
-@pytest.mark.xfail(strict=True, reason="issue 21, C 3: the time of a stream's copies is charged")
 def test_a_tenant_that_copies_is_held_back_for_its_kernels_only(had: Had) -> None:
     """200 us of kernel and 5 ms of copies, again and again: a fifth of the share that it has."""
     rounds = had("exact", COPYING)

@@ -171,10 +171,12 @@ static void close_sample(struct gpu_timer *timer, struct gpu_timer_stream *strea
     sample->unsettled_ns = stream->unsettled_ns;
     sample->idle_ns = stream->idle_ns;
     sample->late_ns = stream->late_ns;
+    sample->unsteady = stream->unsteady;
     sample->idle_total_ns = timer->idle_total_ns;
     stream->unsettled_ns = 0;
     stream->idle_ns = 0;
     stream->late_ns = 0;
+    stream->unsteady = false;
     stream->open = GPU_TIMER_NONE;
     sample->state = GPU_TIMER_CLOSING;
 }
@@ -248,6 +250,7 @@ void gpu_timer_launch(struct gpu_timer *timer, struct gpu_timer_keys *keys,
     stream->idle_ns += idle;
     timer->idle_total_ns += reach(&timer->busy_until, now, stream->busy_until);
     stream->unsettled_ns += charged_ns;
+    stream->unsteady = stream->unsteady || estimate->unsteady != 0;
     stream->last = work->key;
     timer->charged_ns += charged_ns;
     if (stream->open != GPU_TIMER_NONE) {

@@ -11,6 +11,11 @@
  * pair settles at most the advance of the card's clock beyond the time that other pairs have
  * settled.
  *
+ * A launch whose measured times differ by its data may take any time where it isn't measured. Of a
+ * stream with such launches, alone on the card, all the time between two pairs is charged, with
+ * copies and waits, except while the host had no launch queued. Of other streams kernels are
+ * charged, and nothing else.
+ *
  * A neighbour's slice lies within the times of the launch that it interrupts. Alone on the card,
  * measured times are taken as they are; beside others, only the part that those can have left
  * (gpu_timer_keys.h).
@@ -81,6 +86,7 @@ struct gpu_timer_sample {
     uint64_t idle_ns;           /* of the stream since the pair before, as far as the host knows */
     uint64_t idle_total_ns;     /* of the whole context until then */
     bool unknown;               /* no launch of its function had been measured */
+    bool unsteady;              /* a launch since the pair before may take any time */
     bool begun;                 /* the first event is recorded */
     uint64_t late_ns;           /* beyond that: it may have been, where launches came late */
     uint64_t begun_at;          /* when the first event was recorded */
@@ -105,6 +111,7 @@ struct gpu_timer_stream {
     uint64_t idle_ns;
     uint64_t late_ns;  /* as in a sample */
     bool late;         /* the same of the launch before */
+    bool unsteady;     /* as in a sample */
     bool placed;       /* `passed_ns` is known */
     int64_t passed_ns; /* the card's clock at the end of the last pair */
 };

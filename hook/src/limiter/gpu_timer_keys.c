@@ -66,6 +66,9 @@ static uint64_t own_part(const struct gpu_timer_estimate *estimate, uint64_t spa
     return whole > least ? whole : least;
 }
 
+/* A launch is steady again when so many measured ones took the same time, within a factor of 2. */
+enum { STEADY_TIMES = 256 };
+
 uint64_t gpu_timer_estimate_learn(struct gpu_timer_estimate *estimate, uint64_t span_ns,
                                   uint32_t others) {
     uint64_t sorted[GPU_TIMER_TIMES], sum = 0, spans = 0;
@@ -76,6 +79,10 @@ uint64_t gpu_timer_estimate_learn(struct gpu_timer_estimate *estimate, uint64_t 
     memcpy(sorted, estimate->spans_ns, sizeof sorted);
     sort(sorted, estimate->measured);
     estimate->low_ns = sorted[(estimate->measured - 1) / 4];
+    estimate->unsteady -= estimate->unsteady != 0;
+    if (others == 0 && sorted[estimate->measured - 1] > 2 * sorted[0]) {
+        estimate->unsteady = STEADY_TIMES;
+    }
     estimate->times_ns[place] = own_part(estimate, span_ns, others);
     for (unsigned i = 0; i < estimate->measured; i++) {
         sum += estimate->times_ns[i];

@@ -20,11 +20,12 @@ struct gpu_timer_estimate {
     uint64_t threads;
     uint32_t measured; /* how often, at most GPU_TIMER_TIMES */
     uint32_t next;
-    uint32_t pending; /* measurements under way */
-    uint64_t used_at; /* count of look-ups: the least recently used one is replaced */
-    uint64_t low_ns;  /* lower quartile of the spans: others' slices make them longer */
-    uint64_t span_ns; /* their mean */
-    uint64_t mean_ns; /* of the times that stand for the spans */
+    uint32_t pending;  /* measurements under way */
+    uint64_t used_at;  /* count of look-ups: the least recently used one is replaced */
+    uint64_t low_ns;   /* lower quartile of the spans: others' slices make them longer */
+    uint64_t span_ns;  /* their mean */
+    uint64_t mean_ns;  /* of the times that stand for the spans */
+    uint32_t unsteady; /* for so many more measured launches its data decide how long it runs */
     uint64_t spans_ns[GPU_TIMER_TIMES];
     uint64_t times_ns[GPU_TIMER_TIMES];
 };

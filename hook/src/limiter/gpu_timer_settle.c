@@ -103,9 +103,10 @@ static int64_t allow(struct gpu_timer *timer, const struct gpu_timer_stream *str
 /* The time of all launches of the stream since its last pair. */
 static int64_t total_of(const struct gpu_timer_stream *stream,
                         const struct gpu_timer_sample *sample,
-                        const struct gpu_timer_passed *passed, int64_t measured, uint32_t others) {
+                        const struct gpu_timer_passed *passed, int64_t measured, bool unsteady,
+                        uint32_t others) {
     int64_t total = (int64_t)(sample->unsettled_ns - sample->charged_ns) + measured;
-    if (others == 0 && sample->queued && stream->placed) {
+    if (others == 0 && sample->queued && stream->placed && unsteady) {
         /* The stream ran all the time, except while the host had no launch queued. */
         int64_t since =
             passed->clock_ns - stream->passed_ns - (int64_t)(sample->idle_ns + sample->late_ns);
@@ -167,7 +168,9 @@ static void settle(struct gpu_timer *timer, struct gpu_timer_keys *keys,
     int64_t charged = (int64_t)sample->unsettled_ns, corrected;
     int64_t measured = measure(keys, sample, net, sharing, &corrected);
     stream = current ? stream : &unknown;
-    int64_t found = total_of(stream, sample, passed, measured, sharing.others);
+    bool unsteady =
+        sample->unsteady || gpu_timer_keys_find(keys, sample->key, sample->threads)->unsteady != 0;
+    int64_t found = total_of(stream, sample, passed, measured, unsteady, sharing.others);
     int64_t total = allow(timer, stream, sample, passed->clock_ns, found, lesser(measured, found));
     stream->placed = true;
     stream->passed_ns = passed->clock_ns;
