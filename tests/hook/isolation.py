@@ -35,13 +35,13 @@ All of this was tried on a simulated card; no real card has run it yet.
   ledger that processes hold, at three of the last ten looks.
 - **UnexplainedUse**: an Event on the node with a card of which more than 512 MiB are in use, at
   three of the last ten looks, that the driver shows for no process, or for the PID of a process
-  of another container than now; or with a container that has processes there, which no record
-  gives the card.
+  of another container than now; with 3 s of GPU time for such a PID; or with a container that has
+  processes there, which no record gives the card.
 - **ShareExceeded**: an Event on a pod with a container that had 3 s of GPU time beyond its share
   and 3 points, as the driver counts. Where `collect_gpu_time` says that this count is good, the
   container's launches wait until that is paid, and it has the card in slices from then on.
 - What the agent does besides is its setting `on_violation`: a container that it finds past its
-  limits has no burst by default, or fails with its pod (`kill`);
+  limits has no burst by default, or ends with its pod (`kill`);
   [the agent's reference](reference/agent.md) has a table. Nothing holds the launches of a process
   that asks no page of the agent's: freezing its cgroup was tried, and doesn't
   ([decision 16](decisions/0016-acting-on-violations.md)), so only `kill` ends it.

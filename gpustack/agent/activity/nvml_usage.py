@@ -34,6 +34,7 @@ class ContainerSample:
         span_ns: length of the driver's windows since the look before.
         lag_ns: time since they ended, at most their length.
         behind_ns: time since they ended.
+        moved_ns: GPU time of PIDs of its own that the card has shown for another: nobody's.
         pids: its processes there, as the host numbers them.
     """
 
@@ -43,6 +44,7 @@ class ContainerSample:
     span_ns: int = 0
     lag_ns: int = 0
     behind_ns: int = 0
+    moved_ns: int = 0
     pids: tuple[int, ...] = ()
 
     def plus(self, pid: int, memory_bytes: int, busy_ns: int, ahead_ns: int) -> "ContainerSample":
@@ -58,6 +60,10 @@ class ContainerSample:
     def plus_ended(self, busy_ns: int) -> "ContainerSample":
         """Return the sum with a process that has ended since."""
         return dataclasses.replace(self, busy_ns=self.busy_ns + busy_ns)
+
+    def plus_moved(self, busy_ns: int) -> "ContainerSample":
+        """Return it with the time of a PID that the card has shown for another."""
+        return dataclasses.replace(self, moved_ns=self.moved_ns + busy_ns)
 
 
 NOTHING = ContainerSample()
@@ -196,6 +202,8 @@ class NvmlUsage:
             lost += each.memory_bytes
             if owner is not None:
                 self._seen[each.pid] = None, now
+                if each.pid in times:
+                    sights[owner] = sights[owner].plus_moved(times[each.pid])
             elif first not in (None, _NOBODY):  # it has ended, its child works on
                 sights[first] = sights[first].plus_ended(times.get(each.pid, 0))
         self._card_busy_ns[uuid] = sum(times.values())

@@ -1,20 +1,34 @@
-"""Containers with processes on a card that no record gives them.
+"""Use of a card that no share answers for: by containers without it, and by PIDs that have moved.
 
 A process needs no right to a card's device nodes for descriptors that another one has opened: a
 container with the card may hand them to one without (SCM_RIGHTS), of its own pod or of another's,
 which may keep them when the card is another pod's. No limits and no ledger hold there.
+
+The time of a PID that a card has shown for another process than now is nobody's (`nvml_usage`). A
+tenant can have that by itself: it leaves a PID's descriptors to a child, and makes processes until
+the kernel's PIDs come round.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from gpustack.agent.activity.nvml_usage import ContainerSample, NvmlUsage
-from gpustack.agent.containers.allocation_records import AllocationRecords
+from gpustack.agent.containers.allocation_records import AllocationRecords, PodRecord
 from gpustack.agent.identification.process_owners import Owner
 
 _LOOKS: Final = 3  # in all: a record that was lost is restored meanwhile
 _PERIOD: Final = 5  # looks, between those at whole cards
 _MOST: Final = 1024  # of containers that are remembered
+_MOVED_NS: Final = 3_000_000_000  # as much as brings ShareExceeded
+_STRANGER: Final = (
+    "has processes on card {uuid}, which was not given to it: no limits hold there. A container"
+    " that has or had the card may have handed it descriptors; delete the pod"
+)
+_MOVED: Final = (
+    "has a PID that card {uuid} has shown for another process before, and the driver counts 3 s of"
+    " GPU time for it, which are nobody's: of its own process, or of one that keeps the other's"
+    " descriptors"
+)
 
 
 class Strangers:
@@ -23,17 +37,18 @@ class Strangers:
     Args:
         records: which container has which cards.
         usage: knows the processes of cards that are given whole.
-        tell: takes the card, and the container in words.
+        tell: takes the card, the container, and what that has of it, the two in words.
     """
 
     def __init__(
-        self, records: AllocationRecords, usage: NvmlUsage, tell: Callable[[str, str], None]
+        self, records: AllocationRecords, usage: NvmlUsage, tell: Callable[[str, str, str], None]
     ) -> None:
         self._records = records
         self._usage = usage
         self._tell = tell
         self._turn = 0
         self._looks: dict[tuple[str, Owner], int] = {}  # that have found it
+        self._moved_ns: dict[tuple[str, Owner], int] = {}
 
     def look(self, seen: Mapping[str, Mapping[Owner, ContainerSample]]) -> None:
         """Take over the containers that the driver shows on cards with shares, by card."""
@@ -51,8 +66,33 @@ class Strangers:
         for each in found - given:
             self._looks[each] = looks = self._looks.pop(each, 0) + 1
             if looks == _LOOKS:
-                uuid, (uid, name) = each
-                pod = next((f"{one.namespace}/{one.name}" for one in records if one.uid == uid), "")
-                self._tell(uuid, f"container {name} of the pod {pod or 'with UID ' + uid}")
-        while len(self._looks) > _MOST:
-            del self._looks[next(iter(self._looks))]
+                self._tell(each[0], _words(each[1], records), _STRANGER.format(uuid=each[0]))
+        _bound(self._looks)
+        self._count_moved(seen, records)
+
+    def _count_moved(
+        self, seen: Mapping[str, Mapping[Owner, ContainerSample]], records: Collection[PodRecord]
+    ) -> None:
+        moved = (
+            ((uuid, owner), sample.moved_ns)
+            for uuid, here in seen.items()
+            for owner, sample in here.items()
+            if sample.moved_ns
+        )
+        for each, moved_ns in moved:
+            before_ns = self._moved_ns.pop(each, 0)
+            self._moved_ns[each] = before_ns + moved_ns
+            if before_ns < _MOVED_NS <= before_ns + moved_ns:
+                self._tell(each[0], _words(each[1], records), _MOVED.format(uuid=each[0]))
+        _bound(self._moved_ns)
+
+
+def _words(owner: Owner, records: Collection[PodRecord]) -> str:
+    uid, name = owner
+    pod = next((f"{one.namespace}/{one.name}" for one in records if one.uid == uid), "")
+    return f"container {name} of the pod {pod or 'with UID ' + uid}"
+
+
+def _bound(kept: dict[tuple[str, Owner], int]) -> None:
+    while len(kept) > _MOST:
+        del kept[next(iter(kept))]

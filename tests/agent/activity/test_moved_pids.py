@@ -81,3 +81,20 @@ def test_a_pid_that_a_container_gets_again_stays_its_own(stage: Stage) -> None:
     for _ in range(3):
         stage.sampler.look()
     assert stage.card("taker").unaccounted_bytes == 2 << 30
+
+
+def test_much_time_of_a_pid_that_is_nobodys_is_told_on_the_node(stage: Stage) -> None:
+    """Else a tenant that waits for a PID of its own, ended process has a card's time unseen."""
+    pid = stage.process(stage.share("taker", cores=20), memory_bytes=0)
+    ended = (stage.proc / str(pid)).rename(stage.proc / "ended")
+    second = Second(stage, collects=False)
+    ended.rename(stage.proc / str(pid))
+    second.passes((pid, 100))
+    second.passes((pid, 100))
+    assert stage.events == []
+    for _ in range(8):
+        second.passes((pid, 100))
+    (event,) = stage.events
+    assert (event.kind, event.reason) == ("Node", "UnexplainedUse")
+    assert "container taker of the pod team/taker" in str(event.message)
+    assert stage.card("taker").busy_ns == 0
