@@ -104,13 +104,13 @@ DECLARED: Final = (
     ),
     (
         "MPS: one server's process for all",
-        "the driver sees the server, not its clients. No container is given the server's sockets,"
-        " and the hook limits each client as any other process",
+        "no container is given the server's sockets. The hook limits the clients of a container's"
+        " own server as other processes; the agent counts those that the driver shows",
     ),
     (
         "Memory of Vulkan, OpenGL, OptiX, or the video engines",
-        "not gated; the driver volume brings what CUDA needs. Where NVML counts such memory for the"
-        " process, it is unaccounted",
+        "not gated; the driver volume brings what CUDA needs. What NVML shows of such a process"
+        " counts against the share, and the event UncountedProcess names it",
     ),
     (
         "What a card does as a whole, by NVML: samples, counters (GPM), events, private tables",
