@@ -10,24 +10,26 @@ the kernel's PIDs come round.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
-from gpustack.agent.activity.nvml_usage import ContainerSample, NvmlUsage
+from gpustack.agent.activity.gpu_time_accounts import DEPTH_NS, POINTS
+from gpustack.agent.activity.nvml_usage import NOBODY, ContainerSample, NvmlUsage
 from gpustack.agent.containers.allocation_records import AllocationRecords, PodRecord
 from gpustack.agent.identification.process_owners import Owner
+
+_Kept = TypeVar("_Kept")
 
 _LOOKS: Final = 3  # in all: a record that was lost is restored meanwhile
 _PERIOD: Final = 5  # looks, between those at whole cards
 _MOST: Final = 1024  # of containers that are remembered
-_MOVED_NS: Final = 3_000_000_000  # as much as brings ShareExceeded
 _STRANGER: Final = (
     "has processes on card {uuid}, which was not given to it: no limits hold there. A container"
     " that has or had the card may have handed it descriptors; delete the pod"
 )
 _MOVED: Final = (
-    "has a PID that card {uuid} has shown for another process before, and the driver counts 3 s of"
-    " GPU time for it, which are nobody's: of its own process, or of one that keeps the other's"
-    " descriptors"
+    "has a PID of which card {uuid} has shown an earlier process, and the driver counts 3 s of GPU"
+    " time and 3 points for it, which are nobody's: of a later process of this PID, or of one that"
+    " keeps the earlier one's descriptors"
 )
 
 
@@ -38,17 +40,24 @@ class Strangers:
         records: which container has which cards.
         usage: knows the processes of cards that are given whole.
         tell: takes the card, the container, and what that has of it, the two in words.
+        clock_ns: CLOCK_MONOTONIC.
     """
 
     def __init__(
-        self, records: AllocationRecords, usage: NvmlUsage, tell: Callable[[str, str, str], None]
+        self,
+        records: AllocationRecords,
+        usage: NvmlUsage,
+        tell: Callable[[str, str, str], None],
+        clock_ns: Callable[[], int],
     ) -> None:
         self._records = records
         self._usage = usage
         self._tell = tell
+        self._clock_ns = clock_ns
         self._turn = 0
         self._looks: dict[tuple[str, Owner], int] = {}  # that have found it
-        self._moved_ns: dict[tuple[str, Owner], int] = {}
+        # GPU time above a few points, as of a time.
+        self._moved: dict[tuple[str, Owner], tuple[int, int]] = {}
 
     def look(self, seen: Mapping[str, Mapping[Owner, ContainerSample]]) -> None:
         """Take over the containers that the driver shows on cards with shares, by card."""
@@ -79,20 +88,24 @@ class Strangers:
             for owner, sample in here.items()
             if sample.moved_ns
         )
+        now_ns = self._clock_ns()
         for each, moved_ns in moved:
-            before_ns = self._moved_ns.pop(each, 0)
-            self._moved_ns[each] = before_ns + moved_ns
-            if before_ns < _MOVED_NS <= before_ns + moved_ns:
+            before_ns, at_ns = self._moved.pop(each, (0, now_ns))
+            left_ns = max(0, before_ns - (now_ns - at_ns) * POINTS // 100)
+            self._moved[each] = left_ns + moved_ns, now_ns
+            if left_ns < DEPTH_NS <= left_ns + moved_ns:
                 self._tell(each[0], _words(each[1], records), _MOVED.format(uuid=each[0]))
-        _bound(self._moved_ns)
+        _bound(self._moved)
 
 
 def _words(owner: Owner, records: Collection[PodRecord]) -> str:
     uid, name = owner
+    if owner == NOBODY:
+        return "a process that has ended before the agent saw it"
     pod = next((f"{one.namespace}/{one.name}" for one in records if one.uid == uid), "")
     return f"container {name} of the pod {pod or 'with UID ' + uid}"
 
 
-def _bound(kept: dict[tuple[str, Owner], int]) -> None:
+def _bound(kept: dict[tuple[str, Owner], _Kept]) -> None:
     while len(kept) > _MOST:
         del kept[next(iter(kept))]
