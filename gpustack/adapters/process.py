@@ -12,7 +12,11 @@ _START_TIME: Final = 22 - 3
 _PROGRAM: Final = slice(26 - 3, 28 - 3 + 1)
 
 Identity = tuple[bytes, ...]
-"""Start time, and where the kernel has laid the program's code and stack: anew with each exec."""
+"""Start time, and where the kernel has laid the program's code and stack: anew with each exec.
+
+A process may give other places for the latter at any time (PR_SET_MM_MAP: prctl_set_mm_map() in
+kernel/sys.c), without any right. So a change calls for another look, and proves no other process.
+"""
 
 
 def identity(pid: int, *, proc: pathlib.Path = pathlib.Path("/proc")) -> Identity | None:
@@ -28,6 +32,11 @@ def identity(pid: int, *, proc: pathlib.Path = pathlib.Path("/proc")) -> Identit
         return fields[_START_TIME], *fields[_PROGRAM]
     except (OSError, IndexError):
         return None
+
+
+def is_same(one: Identity | None, other: Identity | None) -> bool:
+    """Say whether two identities of a PID are of one process, whatever it runs; None has ended."""
+    return one is not None and other is not None and one[0] == other[0]
 
 
 def has_memory(pid: int, *, proc: pathlib.Path = pathlib.Path("/proc")) -> bool:

@@ -189,8 +189,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             case "DELETE", "":
                 found = store.get(key)
                 uid = found["metadata"].get("uid")
-                if body.get("preconditions", {}).get("uid", uid) != uid:
-                    raise StoreError(409, "Conflict", "Precondition failed: UID")
+                if (wanted := body.get("preconditions", {}).get("uid", uid)) != uid:
+                    text = f"Precondition failed: UID in precondition: {wanted}"
+                    raise StoreError(409, "Conflict", text)
                 stays = key[0] == "pods" and kube_rules.stays(found, body)
                 return 200, (
                     store.update(key, lambda pod: kube_rules.leaving(pod, body))

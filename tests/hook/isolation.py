@@ -35,8 +35,9 @@ All of this was tried on a simulated card; no real card has run it yet.
   ledger that processes hold, at three of the last ten looks.
 - **UnexplainedUse**: an Event on the node with a card of which more than 512 MiB are in use, at
   three of the last ten looks, that the driver shows for no process, or for the PID of a process
-  of another container than now; or with a container that has processes there, which no record
-  gives the card.
+  of another container than now; with 3 s of GPU time and 3 points for such a PID, or for one whose
+  process had ended before the agent saw it; or with a container that has processes there, which no
+  record gives the card.
 - **ShareExceeded**: an Event on a pod with a container that had 3 s of GPU time beyond its share
   and 3 points, as the driver counts. Where `collect_gpu_time` says that this count is good, the
   container's launches wait until that is paid, and it has the card in slices from then on.
@@ -104,13 +105,13 @@ DECLARED: Final = (
     ),
     (
         "MPS: one server's process for all",
-        "the driver sees the server, not its clients. No container is given the server's sockets,"
-        " and the hook limits each client as any other process",
+        "no container is given the server's sockets. The hook limits the clients of a container's"
+        " own server as other processes; the agent counts those that the driver shows",
     ),
     (
         "Memory of Vulkan, OpenGL, OptiX, or the video engines",
-        "not gated; the driver volume brings what CUDA needs. Where NVML counts such memory for the"
-        " process, it is unaccounted",
+        "not gated; the driver volume brings what CUDA needs. What NVML shows of such a process"
+        " counts against the share, and the event UncountedProcess names it",
     ),
     (
         "What a card does as a whole, by NVML: samples, counters (GPM), events, private tables",

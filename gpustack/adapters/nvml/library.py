@@ -167,7 +167,7 @@ class Nvml:
                 raise NvmlError(f"waiting for events: {error}") from error
 
     def processes(self, uuid: str) -> tuple[processes.GpuProcess, ...]:
-        """Return the compute processes on a card, with their host PIDs.
+        """Return the processes on a card, with their host PIDs.
 
         Raises:
             NvmlError: the card doesn't answer or isn't known.

@@ -10,7 +10,7 @@ import pynvml
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuProcess:
-    """A compute process: host PID, bytes of card memory."""
+    """A process on a card, of any kind: host PID, bytes of card memory."""
 
     pid: int
     memory_bytes: int
@@ -66,15 +66,15 @@ def busy(handle: Any, since_us: int) -> Busy:
 
 
 def read(handle: Any) -> tuple[GpuProcess, ...]:
-    """Return the card's compute processes."""
-    return tuple(
-        GpuProcess(
-            pid=process.pid,
-            # None where the driver can't tell (a container without the host's PID space).
-            memory_bytes=process.usedGpuMemory or 0,
-        )
-        for process in _running(handle)
-    )
+    """Return the card's processes.
+
+    Those of Vulkan or OpenGL, and clients of an MPS server, take its memory and time as well.
+    """
+    held: dict[int, int] = {}
+    for process in _all(handle):
+        # None where the driver can't tell (a container without the host's PID space).
+        held[process.pid] = max(held.get(process.pid, 0), process.usedGpuMemory or 0)
+    return tuple(GpuProcess(pid=pid, memory_bytes=each) for pid, each in held.items())
 
 
 def unowned_bytes(handle: Any) -> int:
@@ -86,7 +86,7 @@ def unowned_bytes(handle: Any) -> int:
         pynvml.NVMLError: the card doesn't answer.
     """
     held: dict[int, int | None] = {}
-    for process in (*_running(handle), *_graphics(handle)):  # one may be among both
+    for process in _all(handle):
         held[process.pid] = process.usedGpuMemory
     owned = [each for each in held.values() if each is not None]
     return max(0, _used_bytes(handle) - sum(owned)) if len(owned) == len(held) else 0
@@ -100,12 +100,26 @@ def _used_bytes(handle: Any) -> int:
         return int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
 
 
+def _all(handle: Any) -> tuple[Any, ...]:
+    """Return those of compute, of graphics and of MPS; one may be among several."""
+    return (*_running(handle), *_graphics(handle), *_mps(handle))
+
+
 def _graphics(handle: Any) -> Any:
     try:
         return pynvml.nvmlDeviceGetGraphicsRunningProcesses(handle)
     except pynvml.NVMLLibraryMismatchError:  # as above
         return pynvml.nvmlDeviceGetGraphicsRunningProcesses_v2(handle)
     except pynvml.NVMLError_NotSupported:  # a card without graphics
+        return ()
+
+
+def _mps(handle: Any) -> Any:
+    try:
+        return pynvml.nvmlDeviceGetMPSComputeRunningProcesses(handle)
+    except (pynvml.NVMLLibraryMismatchError, pynvml.NVMLError_FunctionNotFound):
+        return ()  # drivers before 510, which may list clients nowhere
+    except pynvml.NVMLError_NotSupported:
         return ()
 
 

@@ -35,7 +35,7 @@ class MemoryJudge(UnaccountedMemory):
     Args:
         escapes: reports.
         tell_unowned: takes a card with memory of no process, and its bytes, once while it lasts.
-        tell_stranger: takes a card, and in words a container there that it wasn't given to.
+        tell_stranger: takes a card, a container, and what that has of it, the two in words.
         has_memory: whether a process, by its host PID, has its memory still.
 
     Attributes:
@@ -48,7 +48,7 @@ class MemoryJudge(UnaccountedMemory):
         escapes: IsolationViolations,
         *,
         tell_unowned: Callable[[str, int], None],
-        tell_stranger: Callable[[str, str], None],
+        tell_stranger: Callable[[str, str, str], None],
         has_memory: Callable[[int], bool] = process.has_memory,
     ) -> None:
         super().__init__()

@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 _REMEMBERED_SECONDS: Final = 15.0
 _SHORT_SECONDS: Final = 0.2
 _NEVER_SECONDS: Final = 3600.0
-_NOBODY: Final[Owner] = ("", "")
+NOBODY: Final[Owner] = ("", "")
+"""Has the PIDs whose processes have ended before the agent saw them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class ContainerSample:
         span_ns: length of the driver's windows since the look before.
         lag_ns: time since they ended, at most their length.
         behind_ns: time since they ended.
+        moved_ns: GPU time of PIDs of its own that the card has shown for another: nobody's.
         pids: its processes there, as the host numbers them.
     """
 
@@ -43,6 +45,7 @@ class ContainerSample:
     span_ns: int = 0
     lag_ns: int = 0
     behind_ns: int = 0
+    moved_ns: int = 0
     pids: tuple[int, ...] = ()
 
     def plus(self, pid: int, memory_bytes: int, busy_ns: int, ahead_ns: int) -> "ContainerSample":
@@ -58,6 +61,10 @@ class ContainerSample:
     def plus_ended(self, busy_ns: int) -> "ContainerSample":
         """Return the sum with a process that has ended since."""
         return dataclasses.replace(self, busy_ns=self.busy_ns + busy_ns)
+
+    def plus_moved(self, busy_ns: int) -> "ContainerSample":
+        """Return it with the time of a PID that the card has shown for another."""
+        return dataclasses.replace(self, moved_ns=self.moved_ns + busy_ns)
 
 
 NOTHING = ContainerSample()
@@ -196,8 +203,14 @@ class NvmlUsage:
             lost += each.memory_bytes
             if owner is not None:
                 self._seen[each.pid] = None, now
-            elif first not in (None, _NOBODY):  # it has ended, its child works on
-                sights[first] = sights[first].plus_ended(times.get(each.pid, 0))
+            if each.pid in times:
+                busy_ns = times[each.pid]
+                if owner is None and first not in (None, NOBODY):
+                    # It has ended, its child works on.
+                    sights[first] = sights[first].plus_ended(busy_ns)
+                else:
+                    user = owner or NOBODY
+                    sights[user] = sights[user].plus_moved(busy_ns)
         self._card_busy_ns[uuid] = sum(times.values())
         for pid in times.keys() - {each.pid for each in processes}:
             if pid not in self._seen:
@@ -217,7 +230,7 @@ class NvmlUsage:
             owner = owner_of(pid)
             # A child that has inherited its descriptors keeps what an ended process held.
             has_ended = owner is None and self._owners.identity(pid) is None
-            found[pid] = before.get(pid) or (_NOBODY if has_ended else owner)
+            found[pid] = before.get(pid) or (NOBODY if has_ended else owner)
         self._shown[uuid] = found
         return found
 

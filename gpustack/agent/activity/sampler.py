@@ -76,7 +76,7 @@ class ActivitySampler:
         self._escapes = memory.escapes
         self._clock_ns = clock_ns
         self.memory = memory
-        self._strangers = Strangers(records, usage, memory.tell_stranger)
+        self._strangers = Strangers(records, usage, memory.tell_stranger, clock_ns)
         self._claims = LedgerUsage()
         self.figures = ShareFigures()
         self.energy = energy

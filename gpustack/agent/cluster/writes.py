@@ -162,9 +162,11 @@ class PodWrites:
 
 
 def _is_gone(error: KubeError) -> bool:
-    """Say whether there is no such pod, or another of that name: the UID in the patch differs.
+    """Say whether there is no such pod, or another of that name: the UID in the request differs.
 
-    The API server refuses other patches, too, as invalid.
+    The API server refuses other patches, too, as invalid, and other deletions by a conflict
+    (Preconditions.Check of k8s.io/apiserver 1.34 pkg/storage/interfaces.go).
     """
-    other = error.reason == "Invalid" and "metadata.uid: Invalid value" in error.message
-    return other or error.reason == "NotFound"
+    patched = error.reason == "Invalid" and "metadata.uid: Invalid value" in error.message
+    deleted = error.conflict and "Precondition failed: UID in precondition" in error.message
+    return patched or deleted or error.reason == "NotFound"

@@ -51,13 +51,9 @@ class NodeEvents:
         logger.warning("%s: %s", UNEXPLAINED, text)
         self._write(UNEXPLAINED, text, warning=True, topic=f"{UNEXPLAINED}/{uuid}")
 
-    def tell_stranger(self, uuid: str, container: str) -> None:
-        """Tell of a container on a card that was not given to it."""
-        text = (
-            f"{container} has processes on card {uuid}, which was not given to it: no limits hold"
-            " there. A container that has or had the card may have handed it descriptors; delete"
-            " the pod"
-        )
+    def tell_stranger(self, uuid: str, container: str, what: str) -> None:
+        """Tell what a container has of a card that no share of its own answers for."""
+        text = f"{container} {what}"
         logger.warning("%s: %s", UNEXPLAINED, text)
         self._write(UNEXPLAINED, text, warning=True, topic=f"{UNEXPLAINED}/{uuid}/{container}")
 

@@ -129,15 +129,20 @@ class IsolationViolations(ViolationReports):
         good.update(self._found_good(maps.keys() - loose - strange, identities))
         found = {pid: (identities[pid], UNHOOKED) for pid in loose}
         found |= {pid: (identities[pid], FOREIGN) for pid in foreign}
+        asked_later = {pid: before.reported[pid] for pid in passed & before.reported.keys()}
         self._seen[share.owner] = SeenProcesses(
-            reported=reported | found,
+            reported=asked_later | reported | found,
             strange=strange | (before.strange & passed),
             looked=frozenset() if others == looked else looked,
             good=good,
         )
         self._report_all(share, found, acts=False)
         # The driver has shown the PID while this process had it: it was there at both looks.
-        lasting = {pid: known for pid, known in reported.items() if known[0] is not None}
+        lasting = {
+            pid: known
+            for pid, known in (reported | found).items()
+            if process.is_same(known[0], before.reported.get(pid, (None,))[0])
+        }
         self._report_all(share, lasting, acts=True)
 
     def _still_good(

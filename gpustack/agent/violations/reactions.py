@@ -101,7 +101,7 @@ FINDINGS: Final = (
     ),
     Finding(
         found="memory of a card that the driver shows for no process, or for a PID that another"
-        " container's process has had",
+        " process has had, and 3 s of GPU time for such a PID",
         reason="UnexplainedUse",
         acts="",
         why="nobody can tell whose it is: an Event on the node",

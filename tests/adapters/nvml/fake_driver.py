@@ -151,5 +151,7 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     "nvmlEventSetWait_v2": _wait,
     "nvmlEventSetFree": lambda driver, events: driver.events.remove(events),
     "nvmlDeviceGetComputeRunningProcesses": lambda *_: [],
+    "nvmlDeviceGetGraphicsRunningProcesses": lambda *_: [],
+    "nvmlDeviceGetMPSComputeRunningProcesses": lambda *_: [],
     "nvmlDeviceGetProcessUtilization": lambda *_: [],
 }

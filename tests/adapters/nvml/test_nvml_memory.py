@@ -11,7 +11,9 @@ from gpustack.adapters.nvml import Nvml, NvmlError
 from tests.adapters.nvml import fake_driver
 from tests.adapters.nvml.fake_driver import FakeDriver
 
-COMPUTE, GRAPHICS = (f"nvmlDeviceGet{kind}RunningProcesses" for kind in ("Compute", "Graphics"))
+COMPUTE, GRAPHICS, MPS = (
+    f"nvmlDeviceGet{kind}RunningProcesses" for kind in ("Compute", "Graphics", "MPSCompute")
+)
 
 
 def process(pid: int, used: int | None) -> Any:
@@ -27,10 +29,17 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
     return nvml
 
 
-def show(monkeypatch: pytest.MonkeyPatch, *, compute: list[Any], graphics: list[Any]) -> None:
+def show(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    compute: list[Any],
+    graphics: list[Any],
+    mps: tuple[Any, ...] = (),
+) -> None:
     """Let 100 bytes be in use, 900 with the driver's reserve, and these processes have theirs."""
     monkeypatch.setattr(pynvml, COMPUTE, lambda _: compute)
     monkeypatch.setattr(pynvml, GRAPHICS, lambda _: graphics)
+    monkeypatch.setattr(pynvml, MPS, lambda _: mps)
     monkeypatch.setattr(
         pynvml,
         "nvmlDeviceGetMemoryInfo",
@@ -75,3 +84,33 @@ def test_a_card_that_is_lost_says_so(nvml: Nvml, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", used)
     with pytest.raises(NvmlError, match="GPU-0"):
         nvml.unowned_bytes("GPU-0")
+
+
+def test_processes_of_graphics_and_of_mps_are_on_the_card_as_others_are(
+    nvml: Nvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else Vulkan has memory and time beyond a share, and no count or Event shows it."""
+    graphics = [process(1, 30), process(2, 20)]
+    show(monkeypatch, compute=[process(1, 30)], graphics=graphics, mps=(process(3, 10),))
+    found = {each.pid: each.memory_bytes for each in nvml.processes("GPU-0")}
+    assert found == {1: 30, 2: 20, 3: 10}
+    assert nvml.unowned_bytes("GPU-0") == 40
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pynvml.NVMLLibraryMismatchError(),
+        pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND),
+        pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED),
+    ],
+)
+def test_a_driver_that_knows_no_mps_shows_the_other_processes(
+    nvml: Nvml, monkeypatch: pytest.MonkeyPatch, refusal: Exception
+) -> None:
+    def mps(_: Any) -> Any:
+        raise refusal
+
+    show(monkeypatch, compute=[process(1, 30)], graphics=[])
+    monkeypatch.setattr(pynvml, MPS, mps)
+    assert [each.pid for each in nvml.processes("GPU-0")] == [1]

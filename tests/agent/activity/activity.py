@@ -172,10 +172,10 @@ class Stage:
         self.nvml.running[CARD.uuid] = (*there, found)
         return pid
 
-    def write_start(self, pid: int, started: int) -> None:
-        """Set when a process started."""
-        fields = " ".join([str(started)] * 50)
-        (self.proc / str(pid) / "stat").write_text(f"{pid} (train) {fields}\n")
+    def write_start(self, pid: int, started: int, *, code: int = 0) -> None:
+        """Set when a process started, and where its program lies."""
+        fields = [str(started)] * 22 + [str(code or started)] * 28
+        (self.proc / str(pid) / "stat").write_text(f"{pid} (train) {' '.join(fields)}\n")
 
     def write_pages(self, pid: int, count: int) -> None:
         """Set the size of a process's memory; without any, it ends."""

@@ -81,3 +81,42 @@ def test_a_pid_that_a_container_gets_again_stays_its_own(stage: Stage) -> None:
     for _ in range(3):
         stage.sampler.look()
     assert stage.card("taker").unaccounted_bytes == 2 << 30
+
+
+def begin_with_an_ended_process(stage: Stage) -> tuple[int, Second]:
+    """Let a process end before the agent sees it; the driver shows it on."""
+    pid = stage.process(stage.share("taker", cores=20), memory_bytes=0)
+    (stage.proc / str(pid)).rename(stage.proc / "ended")
+    return pid, Second(stage, collects=False)
+
+
+def test_much_time_of_a_pid_that_is_nobodys_is_told_on_the_node(stage: Stage) -> None:
+    """Else a tenant that waits for a PID of its own, ended process has a card's time unseen."""
+    pid, second = begin_with_an_ended_process(stage)
+    (stage.proc / "ended").rename(stage.proc / str(pid))
+    second.passes((pid, 100))
+    second.passes((pid, 100))
+    assert stage.events == []
+    for _ in range(8):
+        second.passes((pid, 100))
+    (event,) = stage.events
+    assert (event.kind, event.reason) == ("Node", "UnexplainedUse")
+    assert "container taker of the pod team/taker has a PID" in str(event.message)
+    assert stage.card("taker").busy_ns == 0
+
+
+def test_much_time_of_a_process_that_ended_unseen_is_told(stage: Stage) -> None:
+    """A child has its descriptors, and works on."""
+    pid, second = begin_with_an_ended_process(stage)
+    for _ in range(10):
+        second.passes((pid, 100))
+    (event,) = stage.events
+    assert (event.kind, event.reason) == ("Node", "UnexplainedUse")
+    assert "a process that has ended before the agent saw it has a PID" in str(event.message)
+
+
+def test_little_time_of_a_pid_that_is_nobodys_is_not_told(stage: Stage) -> None:
+    pid, second = begin_with_an_ended_process(stage)
+    for _ in range(200):
+        second.passes((pid, 3))
+    assert stage.events == []

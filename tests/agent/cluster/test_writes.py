@@ -46,3 +46,21 @@ def test_a_write_that_is_refused_as_invalid_is_counted_as_lost(
     uid = api.create("pods", POD)["metadata"]["uid"]
     api.faults.fail("PATCH", ".*/one/status", status=422, reason="Invalid")
     assert lost(api, tmp_path, uid) == 1
+
+
+def test_a_deletion_of_another_pod_of_that_name_is_not_tried_again(
+    api: FakeKubeApi, tmp_path: pathlib.Path
+) -> None:
+    """The first answer was lost, and a StatefulSet has made the next pod of that name."""
+    api.create("pods", POD)
+    client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig"))
+    writes, stop = PodWrites(client=client), threading.Event()
+    writes.delete(uid="another", namespace="default", name="one")
+    thread = threading.Thread(target=writes.run, args=(stop,))
+    thread.start()
+    while not api.asked("DELETE", ".*/one"):
+        stop.wait(0.01)
+    stop.set()
+    thread.join()
+    assert (writes.pending, writes.dropped) == (0, 0)
+    assert api.get("pods", "one")["metadata"]["name"] == "one"

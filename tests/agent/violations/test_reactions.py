@@ -193,3 +193,16 @@ def test_a_container_that_is_gone_is_forgotten(stage: Stage) -> None:
     stage.folders.remove("uid-taker")
     look(stage)
     assert not stage.escapes.reactions.holds(("uid-taker", "taker"))
+
+
+@pytest.mark.parametrize("cause", [unhooked, foreign])
+def test_a_process_that_says_its_program_lies_elsewhere_is_acted_on(
+    stage: Stage, cause: Callable[[Stage, str], None]
+) -> None:
+    """Any process may (PR_SET_MM_MAP of prctl(2)); its PID and its start stay."""
+    cause(stage, begin(stage, OnViolation.KILL))
+    (pid,) = (each.pid for each in stage.nvml.running[CARD.uuid])
+    for code in range(1, LOOKS):
+        stage.write_start(pid, 7, code=code)
+        look(stage)
+    assert [pod for pod, _ in stage.killed] == ["taker"]
