@@ -9,13 +9,21 @@ from pathlib import Path
 from tests.cluster import rollout
 from tests.cluster.site import Site
 
-# Prints what an installation may leave on a host: files with their kind, mode, owner and target,
-# accounts, packages, units and the kernel's settings. Not what changes while a cluster runs.
+# What changes on a host without an installation: while a cluster runs, by the kubelet's and the
+# runtime's own hands, by Ansible before its first task, by Python where it imports the
+# distribution's packages, and by apt where it reads any repository. An index that apt keeps in
+# /var/lib/apt/lists is none of these.
 CHANGING = (
     "/proc", "/sys", "/run", "/tmp", "/root/.cache", "/var/cache", "/var/log",
-    "/var/lib/containerd", "/var/lib/kubelet/pods",
+    "/var/lib/containerd", "/var/lib/cni", "/var/lib/kubelet/pods",
     "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint",
+    "/var/lib/kubelet/allocated_pods_state", "/var/lib/kubelet/actuated_pods_state",
+    "/root/.ansible",
+    "'/usr/lib/python3/dist-packages/*__pycache__'",
+    "/var/lib/apt/lists/auxfiles", "/var/lib/apt/lists/lock", "/var/lib/apt/lists/partial",
 )  # fmt: skip
+# Prints what an installation may leave on a host: files with their kind, mode, owner and target,
+# accounts, packages, units and the kernel's settings.
 LISTING = f"""
 find / -xdev \\( {" -o ".join(f"-path {path}" for path in CHANGING)} \\) -prune \\
   -o -printf 'file %p %y %m %U:%G %l\\n'
