@@ -12,6 +12,7 @@ from typing import Final
 
 _TAB: Final = 8  # columns; what a terminal makes of a tab
 _TITLES: Final = re.compile(r"CPU\s+Affinity|NUMA\s+Affinity|GPU\s+NUMA\s+ID")
+_MOST_COLUMNS: Final = 3  # of these titles; each costs a look at all before it
 _NUMA: Final = "NUMA Affinity"
 _CPUS: Final = "CPU Affinity"
 _WORD: Final = re.compile(r"\S+(?:(?<=,) (?=[0-9])\S+)*")  # lists may have blanks: 0-3, 8-11
@@ -46,7 +47,7 @@ def columns(heading: str) -> tuple[Column, ...]:
             screen=_screen(heading, found.start()),
             tab=_tabs(heading, found.start()),
         )
-        for found in _TITLES.finditer(heading)
+        for found in itertools.islice(_TITLES.finditer(heading), _MOST_COLUMNS)
     )
 
 
