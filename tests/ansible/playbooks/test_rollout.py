@@ -80,6 +80,21 @@ def test_a_control_plane_that_is_lost_on_the_way_stops_the_rest(
     assert run.hosts("nvidia_driver") == []
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("role", ["preflight", "gpustack_extender"])
+@pytest.mark.parametrize("broken", ["cp1", "cp2", "cp3"])
+def test_whichever_control_plane_breaks_gpu_hosts_are_untouched(
+    tmp_path: pathlib.Path, broken: str, role: str
+) -> None:
+    run = recorder.play(tmp_path, site(2, **{broken: {"fails": [role]}}))
+    assert run.status != 0
+    assert [host for host in run.changed if host.startswith("gpu")] == []
+    # at preflight none is changed, at apply none that comes after it
+    planes = ["cp1", "cp2", "cp3"]
+    passed = planes[: planes.index(broken)] if role == "gpustack_extender" else []
+    assert run.hosts("kube_scheduler") == passed
+
+
 BATCHES = '--extra-vars={"gpu_nodes_serial": [1, 2]}'
 
 
