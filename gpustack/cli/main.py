@@ -16,10 +16,11 @@ from typing import Final
 import argcomplete
 
 import gpustack
-from gpustack.cli import card, completion, explain, graph, replay, snapshot, topo, usage, what_if
+from gpustack.cli import card, completion, explain, graph, snapshot, topo, usage
 from gpustack.cli.doctor import doctor
 from gpustack.cli.get import get
 from gpustack.cli.output import printing
+from gpustack.cli.plan import replay, what_if
 from gpustack.command_line import Parser
 from gpustack.model.errors import GpustackError
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from gpustack.cli import drains
-from gpustack.cli.drains import Drain
 from gpustack.cli.output.cards_cell import cards_cell
 from gpustack.cli.output.printing import Alarm
+from gpustack.cli.plan import drains
+from gpustack.cli.plan.drains import Drain
 from gpustack.model.cluster.cluster import Pod
 from gpustack.model.cluster.what_if import Plan, Unplaced
 from gpustack.model.placement import ContainerPlacement, Placement

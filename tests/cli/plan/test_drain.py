@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from gpustack.cli.main import main
+from tests.cli.plan.planning import OTHER, answer, two_nodes
 from tests.cli.snapshots import KEYS, node, pod, write
-from tests.cli.what_if.planning import OTHER, answer, two_nodes
 
 
 def test_a_drained_nodes_pods_go_elsewhere(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gpustack.cli.main import main
+from tests.cli.plan.planning import OTHER, answer, written
 from tests.cli.snapshots import node, pod, write
-from tests.cli.what_if.planning import OTHER, answer, written
 
 CORDONED = {"unschedulable": True}
 TAINTED = {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}

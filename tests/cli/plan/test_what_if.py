@@ -9,8 +9,8 @@ import pytest
 
 from gpustack.cli.main import main
 from gpustack.model.policies import NAMES
+from tests.cli.plan.planning import answer, two_nodes, written
 from tests.cli.snapshots import KEYS, node, pod, quota, write
-from tests.cli.what_if.planning import answer, two_nodes, written
 
 
 @pytest.fixture

@@ -4,9 +4,10 @@ import argparse
 from dataclasses import dataclass
 from typing import Final
 
-from gpustack.cli import clusters, drains, inputs, options
-from gpustack.cli.drains import Drain, DrainedPod
+from gpustack.cli import clusters, options
 from gpustack.cli.output import plan_table, printing
+from gpustack.cli.plan import drains, inputs
+from gpustack.cli.plan.drains import Drain, DrainedPod
 from gpustack.model.cluster import what_if
 from gpustack.model.cluster.cluster import Cluster, Pod
 from gpustack.model.policies import EXACT, NAMES, Policy, named

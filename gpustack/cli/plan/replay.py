@@ -4,9 +4,10 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from gpustack.cli import clusters, inputs, options
+from gpustack.cli import clusters, options
 from gpustack.cli.output import printing, replay_table
 from gpustack.cli.output.replay_table import Played
+from gpustack.cli.plan import inputs
 from gpustack.model.cluster import replay
 from gpustack.model.cluster.eligibility import OPEN, out_of_service
 from gpustack.model.cluster.simulator import Progress
