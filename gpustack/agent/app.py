@@ -32,7 +32,7 @@ from gpustack.agent.kubelet import plugins
 from gpustack.agent.kubelet.call_durations import CallDurations
 from gpustack.agent.kubelet.checkpoint import KubeletCheckpoint
 from gpustack.agent.node import host_files
-from gpustack.agent.node.publisher import NodePatch, NodePublisher
+from gpustack.agent.node.publisher import NodePublisher, patch_of
 from gpustack.agent.settings import AgentSettings
 from gpustack.agent.tasks import Tasks
 from gpustack.agent.virtual_manager import build as virtual_manager
@@ -205,7 +205,7 @@ class Agent:
             durations=self.durations,
             on_kubelet_restart=self.finder.kubelet_restarted,
         )
-        patch, held = NodePatch(keys, settings.node_labels), self.recovery.with_held
+        patch, held = patch_of(keys, settings), self.recovery.with_held
         self.publisher = NodePublisher(
             self.client, patch, self.inventory, held=held, violations=self.escapes.standing
         )

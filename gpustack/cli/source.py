@@ -4,12 +4,19 @@ Both are the same value (``wire.snapshots``), so an answer never depends on wher
 """
 
 import argparse
+import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gpustack.adapters.kube import KubeClient, KubeConfigMissing, KubeError, kubeconfig
+from gpustack.adapters.kube import (
+    KubeClient,
+    KubeConfigMissing,
+    KubeError,
+    KubeUnavailable,
+    kubeconfig,
+)
 from gpustack.adapters.kube.kubeconfig import Context
 from gpustack.cli.output import printing
 from gpustack.wire.files.snapshots import USUAL, Names
@@ -66,6 +73,22 @@ def read_cluster(context: Context, names: Names = USUAL) -> dict[str, Any]:
     items = [item for kind in _PATHS for item in read_items(client, kind)]
     items.extend(_read_quota(client, *names.quota))
     return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def read_version(client: KubeClient) -> str:
+    """Return the API server's version, as it says it.
+
+    Raises:
+        KubeError, KubeUnavailable: it refused, didn't answer, or is no API server.
+    """
+    raw = client.get_raw("/version")
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("gitVersion"), str):
+        raise KubeUnavailable("/version has no gitVersion: the answer is not an API server's")
+    return str(found["gitVersion"])
 
 
 def read_items(client: KubeClient, kind: str) -> Iterator[dict[str, Any]]:

@@ -13,22 +13,22 @@ refused before it is parsed, and every text in it is as long as the driver can m
 
 import hashlib
 import json
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
 import msgspec
 
 from gpustack.model.lru import LRUCache
 from gpustack.model.node import Card, Node, arrange
-from gpustack.model.topology.link_level import BadLinks, Links, check_links
-from gpustack.model.units import MOST_CARDS, MOST_LINKED_CARDS
+from gpustack.model.topology.link_level import BadLinks, Links
+from gpustack.model.units import MOST_CARDS
 from gpustack.model.use import IDLE, Use
 from gpustack.wire import schemas
 from gpustack.wire.annotations import BadAnnotation, annotations_of
 from gpustack.wire.keys import Keys
 from gpustack.wire.original_nodes import MOST_CARD_BYTES, equal_cards
+from gpustack.wire.topo.link_matrix import read_matrix
 
 VERSION: Final = 1
 MODEL_LABEL: Final = "gaia.tencent.com/gpu-model"
@@ -68,6 +68,22 @@ class NodeLabels:
 LABELS: Final = NodeLabels()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSoftware:
+    """What runs on a node, as its agent's record says it; a text is empty where that doesn't.
+
+    Attributes:
+        agent: the agent's version.
+        hook: the hook's build, which new shares get.
+    """
+
+    agent: str = ""
+    hook: str = ""
+
+
+UNSAID: Final = NodeSoftware()
+
+
 _Token = Annotated[str, msgspec.Meta(pattern=r"\A(X|NV[1-9][0-9]?|PIX|PXB|PHB|NODE|SYS)\Z")]
 _Path = Annotated[str, msgspec.Meta(pattern=r"\A(X|PIX|PXB|PHB|NODE|SYS)\Z")]
 
@@ -93,6 +109,8 @@ class _Devices(TypedDict):
     version: Literal[1]
     driver: NotRequired[_Version]
     cuda: NotRequired[_Version]
+    agent: NotRequired[_Version]
+    hook: NotRequired[_Version]
     devices: Annotated[list[_Device], msgspec.Meta(max_length=MOST_CARDS)]
     links: list[list[_Token]]
     paths: NotRequired[list[list[_Path]]]
@@ -101,7 +119,7 @@ class _Devices(TypedDict):
 _PLAIN: Final = msgspec.json.Decoder(_Devices)
 
 
-def encode_devices(node: Node) -> str:
+def encode_devices(node: Node, software: NodeSoftware = UNSAID) -> str:
     """Return the value of the annotation `gpu-devices`: one line of JSON, keys in fixed order.
 
     Without blanks: schedulers that send whole nodes send it a thousand times for every pod. What is
@@ -116,6 +134,7 @@ def encode_devices(node: Node) -> str:
         ],
         "links": [list(row) for row in node.links],
     }
+    body |= {name: text for name, text in asdict(software).items() if text}
     if node.paths and node.paths != node.links:
         body["paths"] = [list(row) for row in node.paths]
     return json.dumps(body, separators=(",", ":"))
@@ -158,24 +177,43 @@ def decode_node(keys: Keys, node_json: Mapping[str, Any], labels: NodeLabels = L
     return replace(_decode(keys.gpu_devices, text), name=name, pool=pool)
 
 
+def decode_software(keys: Keys, node_json: Mapping[str, Any]) -> NodeSoftware:
+    """Read which agent and hook a node of the API has; nothing where no agent describes it.
+
+    Raises:
+        BadAnnotation: as `decode_node`.
+    """
+    text = annotations_of(node_json).get(keys.gpu_devices)
+    if text is None:
+        return NodeSoftware()
+    body = _body(keys.gpu_devices, text, _bounded(keys.gpu_devices, text))
+    return NodeSoftware(agent=body.get("agent", ""), hook=body.get("hook", ""))
+
+
 # Every heartbeat of a node brings the same text again. 5000 nodes of 8 cards take some 60 MB.
 _DECODED: Final[LRUCache[tuple[str, bytes], Node]] = LRUCache(96 << 20)
 
 
 def _decode(key: str, text: str) -> Node:
     """Return the node that a text describes, without its name."""
-    raw = b"" if len(text) > MOST_TEXT_BYTES else text.encode("utf-8", "surrogatepass")
-    if max(len(raw), len(text)) > MOST_TEXT_BYTES:
-        size = max(len(raw), len(text))
-        raise BadAnnotation(
-            key, f"has {size} bytes; a node's cards are described in {MOST_TEXT_BYTES} at most"
-        )
+    raw = _bounded(key, text)
     # By a digest: kept as it is, a text would take as much again as what it says.
     digest = hashlib.blake2b(raw, digest_size=32).digest()
     # Objects of Python take some three times the bytes of the text that they are read from.
     return _DECODED.get_or_make(
         (key, digest), lambda: _read(key, text, raw), lambda _: 1024 + 3 * len(raw)
     )
+
+
+def _bounded(key: str, text: str) -> bytes:
+    """Return a text's bytes, unless it is too large."""
+    raw = b"" if len(text) > MOST_TEXT_BYTES else text.encode("utf-8", "surrogatepass")
+    if max(len(raw), len(text)) > MOST_TEXT_BYTES:
+        size = max(len(raw), len(text))
+        raise BadAnnotation(
+            key, f"has {size} bytes; a node's cards are described in {MOST_TEXT_BYTES} at most"
+        )
+    return raw
 
 
 def _read(key: str, text: str, raw: bytes) -> Node:
@@ -221,31 +259,11 @@ def _body(key: str, text: str, raw: bytes) -> Mapping[str, Any]:
     return found
 
 
-# A fleet's nodes come in few kinds: equal matrices are checked, and kept, once.
-_CHECKED: Final[LRUCache[tuple[Links, int], Links]] = LRUCache(16 << 20)
-_REFERENCE_BYTES: Final = 8
-
-
 def _matrix(key: str, body: Mapping[str, Any], name: str) -> Links:
-    size = len(body["devices"])
-    rows = body.get(name, ()) if size <= MOST_LINKED_CARDS else ()
-    if not rows:
-        return ()
-    # The same few tokens stand in it thousands of times.
-    tokens: Links = tuple(tuple(map(sys.intern, row)) for row in rows)
-
-    def checked() -> Links:
-        check_links(tokens, size, name)
-        return tokens
-
     try:
-        return _CHECKED.get_or_make((tokens, size), checked, _matrix_bytes)
+        return read_matrix(body.get(name, ()), len(body["devices"]), name)
     except BadLinks as error:
         raise BadAnnotation(key, str(error)) from None
-
-
-def _matrix_bytes(links: Links) -> int:
-    return sum(64 + _REFERENCE_BYTES * len(row) for row in links)
 
 
 def _card(device: Mapping[str, Any]) -> Card:

@@ -12,14 +12,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gpustack import __version__
 from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
 from gpustack.agent.node.inventory import CardInventory
+from gpustack.agent.settings import AgentSettings
 from gpustack.agent.violations.standing import StandingViolations
 from gpustack.model.model_name import label_safe_model
 from gpustack.model.node import Node
 from gpustack.wire import violations as node_violations
 from gpustack.wire.keys import Keys
-from gpustack.wire.nodes import MODEL_LABEL, encode_devices
+from gpustack.wire.nodes import MODEL_LABEL, UNSAID, NodeSoftware, encode_devices
 from gpustack.wire.violations import ShareViolation
 
 logger = logging.getLogger(__name__)
@@ -37,20 +39,28 @@ class NodePatch:
     Attributes:
         keys: the domain's names.
         labels: the operator's, besides that of the model.
+        software: what runs on the node.
     """
 
     keys: Keys
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    software: NodeSoftware = UNSAID
 
     def body(self, node: Node, violations: Sequence[ShareViolation]) -> Mapping[str, Any]:
         """Return the patch; a node without violations has no such annotation."""
         listed = node_violations.encode(violations) if violations else None  # takes it away
         annotations = {
-            self.keys.gpu_devices: encode_devices(node),
+            self.keys.gpu_devices: encode_devices(node, self.software),
             self.keys.gpu_violations: listed,
         }
         labels = {**self.labels, MODEL_LABEL: label_safe_model(node.cards[0].model)}
         return {"metadata": {"annotations": annotations, "labels": labels}}
+
+
+def patch_of(keys: Keys, settings: AgentSettings) -> NodePatch:
+    """Return what these settings let an agent of this version write."""
+    software = NodeSoftware(agent=__version__, hook=settings.hook_version)
+    return NodePatch(keys, settings.node_labels, software)
 
 
 class NodePublisher:

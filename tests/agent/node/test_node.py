@@ -10,12 +10,13 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+import gpustack
 from gpustack.adapters.nvml import CardFault, GpuProcess
 from gpustack.adapters.systemd import DescriptorStore, Notifier
 from gpustack.agent.app import Agent
 from gpustack.agent.instance import InstanceError
 from gpustack.agent.main import main
-from gpustack.wire.nodes import MODEL_LABEL, decode_node
+from gpustack.wire.nodes import MODEL_LABEL, decode_node, decode_software
 from tests.agent.host import CORE, KEYS, MEMORY, NODE, Host, container, decision, make_pod
 from tests.fakes.nvml import card
 
@@ -203,3 +204,11 @@ def test_the_program_checks_its_configuration_and_tells_its_version(
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
     assert capsys.readouterr().out.startswith("gpustack-agent 0.")
+
+
+def test_the_node_says_which_agent_and_hook_run_there(host: Host) -> None:
+    host.start_agent()
+    host.wait_until(lambda: decode_software(KEYS, host.api.get("nodes", NODE)).agent != "")
+    said = decode_software(KEYS, host.api.get("nodes", NODE))
+    assert said.agent == gpustack.__version__
+    assert said.hook == host.settings().hook_version

@@ -2,7 +2,6 @@
 
 import argparse
 import datetime
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
@@ -103,14 +102,7 @@ class _Reader:
         return None
 
     def version(self) -> str:
-        raw = self._client.get_raw("/version")
-        try:
-            found = json.loads(raw)
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict) or not isinstance(found.get("gitVersion"), str):
-            raise KubeUnavailable("/version has no gitVersion: the answer is not an API server's")
-        return str(found["gitVersion"])
+        return source.read_version(self._client)
 
     def items(self, kind: str) -> list[dict[str, Any]]:
         return list(source.read_items(self._client, kind))

@@ -35,7 +35,7 @@ def entries(facts: HostFacts) -> list[Found]:
         if each.problem
     ]
     readable = [each for each in facts.schedulers if not each.problem]
-    ours = [each for each in readable if any(_ours(each.value))]
+    ours = [each for each in readable if any(our_entries(each.value))]
     if readable and not ours:
         paths = ", ".join(each.path for each in readable)
         return [
@@ -51,7 +51,7 @@ def entries(facts: HostFacts) -> list[Found]:
     return judged([*broken, *problems], good)
 
 
-def _ours(value: object) -> Iterator[Mapping[str, Any]]:
+def our_entries(value: object) -> Iterator[Mapping[str, Any]]:
     """Yield our entries that decide; one that only steers other pods away has no resources."""
     for entry in _objects(value.get("extenders") if isinstance(value, dict) else None):
         by_policy = _is_policy(value) and entry.get("filterVerb") == _POLICYS_VERB
@@ -66,7 +66,7 @@ def _is_policy(value: object) -> bool:
 def _problems(value: Mapping[str, Any]) -> Iterator[str]:
     if _is_policy(value):
         return
-    for entry in _ours(value):
+    for entry in our_entries(value):
         yield from _of_entry(entry)
     if value.get("percentageOfNodesToScore") != _ALL_NODES:
         yield f"percentageOfNodesToScore: must be {_ALL_NODES}, or nodes with GPUs may be left out"

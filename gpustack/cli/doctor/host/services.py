@@ -1,13 +1,16 @@
 """What a host's programs answer: the driver, the agent, the kubelet and the container runtime."""
 
-import http.client
 import json
 import os
 import pathlib
+import ssl
 import subprocess
 import sys
+import urllib.parse
+from collections.abc import Mapping
 from typing import Any, Final
 
+from gpustack.adapters import http_get
 from gpustack.cli.doctor.host import nvml_process
 from gpustack.model.errors import GpustackError
 
@@ -61,15 +64,64 @@ def unready(address: str, port: int) -> tuple[str, ...]:
         ServiceError: nothing answers there, or not an agent.
     """
     where = f"http://{address}:{port}/readyz"
-    connection = http.client.HTTPConnection(address, port, timeout=_SECONDS)
     try:
-        connection.request("GET", "/readyz")
-        response = connection.getresponse()
-        body = response.read(_MOST_BYTES).decode("utf-8", "replace")
-    except (OSError, http.client.HTTPException) as error:
-        raise ServiceError(f"{where}: {error}: does gpustack-agent run?") from error
-    finally:
-        connection.close()
-    if response.status not in {_READY, _UNREADY}:
-        raise ServiceError(f"{where} answers with status {response.status}: no agent listens there")
-    return () if response.status == _READY else tuple(body.splitlines())
+        answer = http_get.get(where, seconds=_SECONDS, max_bytes=_MOST_BYTES)
+    except http_get.HttpGetError as error:
+        raise ServiceError(f"{error}: does gpustack-agent run?") from error
+    if answer.status not in {_READY, _UNREADY}:
+        raise ServiceError(f"{where} answers with status {answer.status}: no agent listens there")
+    body = answer.body.decode("utf-8", "replace")
+    return () if answer.status == _READY else tuple(body.splitlines())
+
+
+def agent_version(address: str, port: int) -> str:
+    """Return the version that the agent says of itself.
+
+    Raises:
+        ServiceError: nothing answers there, or not an agent.
+    """
+    where = f"http://{address}:{port}/version"
+    try:
+        body = http_get.get(where, seconds=_SECONDS, max_bytes=_MOST_BYTES).body
+        return str(json.loads(body)["version"])
+    except http_get.HttpGetError as error:
+        raise ServiceError(f"{error}: does gpustack-agent run?") from error
+    except (ValueError, RecursionError, LookupError, TypeError) as error:
+        raise ServiceError(f"{where} does not answer as an agent") from error
+
+
+def extender_version(entry: Mapping[str, Any]) -> str:
+    """Return the version that an extender says of itself, asked as its scheduler would.
+
+    Args:
+        entry: of `extenders` in the scheduler's configuration.
+
+    Raises:
+        ServiceError: nothing answers there, or not an extender; or TLS is refused.
+    """
+    where = urllib.parse.urljoin(str(entry.get("urlPrefix")), "/version")
+    try:
+        context = _tls(entry) if where.startswith("https:") else None
+        answer = http_get.get(where, seconds=_SECONDS, max_bytes=_MOST_BYTES, tls=context)
+    except (http_get.HttpGetError, OSError, ValueError, TypeError) as error:
+        raise ServiceError(f"{where}: {error}: does gpustack-extender run?") from error
+    text = answer.body.decode("utf-8", "replace").strip()
+    if answer.status != _READY or not text.isprintable():
+        raise ServiceError(
+            f"{where} answers with status {answer.status}: no extender listens there"
+        )
+    return text
+
+
+def _tls(entry: Mapping[str, Any]) -> ssl.SSLContext:
+    """Return how a scheduler calls over TLS, by the files of its `tlsConfig`.
+
+    Raises:
+        OSError, ValueError: a file can't be used.
+    """
+    config = entry.get("tlsConfig")
+    files = config if isinstance(config, dict) else {}
+    context = ssl.create_default_context(cafile=files.get("caFile"))
+    if "certFile" in files:
+        context.load_cert_chain(files["certFile"], files.get("keyFile"))
+    return context

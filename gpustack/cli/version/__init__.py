@@ -1,0 +1,1 @@
+"""``gpustack version``: which release each part is of."""
