@@ -21,20 +21,21 @@ from gpustack.cli.doctor import doctor
 from gpustack.cli.get import get
 from gpustack.cli.output import printing
 from gpustack.cli.plan import replay, what_if
+from gpustack.cli.top import top
 from gpustack.cli.version import version
 from gpustack.command_line import Parser
 from gpustack.model.errors import GpustackError
 
 COMMANDS: Final = (
-    topo, card, graph, doctor, get, usage, explain, what_if, replay, snapshot, version,
+    topo, card, graph, doctor, get, usage, top, explain, what_if, replay, snapshot, version,
     completion,
 )  # fmt: skip
 _PLUGIN: Final = "kubectl-gpustack"  # as kubectl runs it for `kubectl gpustack`
 _INTERRUPTED: Final = 128 + signal.SIGINT  # a shell's status for a program that a signal ended
 _HELP: Final = """\
 Shows the use of every GPU, why a pod waits, and the effect of more pods or nodes. Reads a cluster
-or a snapshot of one; topo, doctor --host and version --host read this host, card and graph ask its
-agent."""
+or a snapshot of one; topo, doctor --host and version --host read this host, card, graph and top
+ask its agent."""
 _STATUS: Final = """\
 exit status: 0 yes, 1 no (the answer says why), 2 wrong use or unreadable input
 `gpustack help COMMAND` says more about each."""

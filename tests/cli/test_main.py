@@ -83,8 +83,9 @@ VALUES = {
     "points": "1",
     "policies": "exact",
     "memory_mib": "1",
+    "interval": "1",
 }
-COUNTED = {("what-if", "--drain"), ("get", "--state")}  # all of them count
+COUNTED = {("what-if", "--drain"), ("get", "--state"), ("top", "--agent")}  # all of them count
 
 
 def options_with_a_value() -> list[tuple[str, str, str]]:

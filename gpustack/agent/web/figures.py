@@ -94,7 +94,7 @@ def collectors(
 ) -> tuple[Collector, ...]:
     """Return the collectors of all of these figures."""
     return (
-        _Build(),
+        _Build(inventory),
         _Cards(nvml, inventory),
         _Xids(inventory),
         _Shares(inventory, records, activity),
@@ -104,13 +104,18 @@ def collectors(
 
 
 class _Build(Collector):
-    """The version of the agent."""
+    """The version of the agent, and its node."""
+
+    def __init__(self, inventory: CardInventory) -> None:
+        self._inventory = inventory
 
     def collect(self) -> Iterator[Metric]:
         """Yield the one metric."""
-        text = "Always 1; the labels are the versions of the agent and of Python."
-        family = GaugeMetricFamily("gpustack_build_info", text, labels=("version", "python"))
-        family.add_metric((__version__, platform.python_version()), 1.0)
+        text = "Always 1; the labels are the versions of the agent and of Python, and the node."
+        labels = ("version", "python", "node")
+        family = GaugeMetricFamily("gpustack_build_info", text, labels=labels)
+        node = self._inventory.node.name
+        family.add_metric((__version__, platform.python_version(), node), 1.0)
         yield family
 
 

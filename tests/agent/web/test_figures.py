@@ -13,7 +13,7 @@ import gpustack
 from gpustack.adapters.nvml import CardFigures, xid_fault
 from gpustack.agent.activity.share_figures import ShareFigures
 from gpustack.wire.mapped.ledger import CardUse, LedgerReading
-from tests.agent.host import CORE, Host, container, make_pod
+from tests.agent.host import CORE, NODE, Host, container, make_pod
 from tests.fakes.kubelet import AdmissionError
 from tests.fakes.nvml import card
 
@@ -125,7 +125,7 @@ def test_a_shares_limits_and_the_build_are_shown(host: Host) -> None:
     ((_, memory),) = found["gpustack_container_memory_limit_bytes"]
     assert memory == 32 * 256 * 1024**2
     ((build, one),) = found["gpustack_build_info"]
-    assert (build["version"], one) == (gpustack.__version__, 1.0)
+    assert (build["version"], build["node"], one) == (gpustack.__version__, NODE, 1.0)
 
 
 def _reading(*, busy: int, denied: int = 0, used: int = 0) -> LedgerReading:
