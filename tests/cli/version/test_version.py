@@ -3,6 +3,8 @@
 import http.server
 import json
 import pathlib
+import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +16,10 @@ import gpustack
 from gpustack.cli.doctor.host.reading import HostLocations
 from gpustack.cli.main import main
 from gpustack.cli.version import host_parts, version
+from gpustack.cli.version.part import Part
 from gpustack.wire import schemas
 from gpustack.wire.nodes import NodeSoftware, encode_devices
+from tests.adapters_kube.test_client import self_signed
 from tests.cli.doctor.good_cluster import kubeconfig
 from tests.cli.doctor.good_host import DRIVER, GoodHost, scheduler_config
 from tests.cli.snapshots import KEYS, NODE, write
@@ -127,14 +131,55 @@ def test_what_is_no_extender_has_no_version(tmp_path: pathlib.Path, said: bytes)
     with extender(said) as address:
         config = scheduler_config()
         config["extenders"][0]["urlPrefix"] = f"http://{address}/scheduler"
-        (tmp_path / "scheduler").write_text(json.dumps(config))
-        read = host_parts.read(
-            HostLocations(agent_config=tmp_path / "none", schedulers=(tmp_path / "scheduler",))
-        )
-    found = {each.part: each for each in read}
+        found = of_extender(tmp_path, config)
+    assert found.problem
+    assert not found.version
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_extender_is_asked_with_its_schedulers_certificate(
+    tmp_path: pathlib.Path, known: bool
+) -> None:
+    for name in ("ca", "client"):
+        self_signed(tmp_path, name)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "ca.crt", tmp_path / "ca.key")
+    tls.load_verify_locations(tmp_path / ("client.crt" if known else "ca.crt"))
+    tls.verify_mode = ssl.CERT_REQUIRED
+    with extender(b"0.3.0\n", tls) as address:
+        config = scheduler_config()
+        config["extenders"][0]["urlPrefix"] = f"https://{address}/scheduler"
+        config["extenders"][0]["tlsConfig"] = {
+            "caFile": str(tmp_path / "ca.crt"),
+            "certFile": str(tmp_path / "client.crt"),
+            "keyFile": str(tmp_path / "client.key"),
+        }
+        found = of_extender(tmp_path, config)
+    assert (found.version == "0.3.0") == known
+    assert bool(found.problem) != known
+
+
+@pytest.mark.parametrize(
+    "tls_config", [None, 1, {"caFile": "/none"}, {"caFile": 1}, {"certFile": None}]
+)
+def test_a_certificate_that_can_not_be_read_is_told(
+    tmp_path: pathlib.Path, tls_config: object
+) -> None:
+    config = scheduler_config()
+    config["extenders"][0]["tlsConfig"] = tls_config
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    config["extenders"][0]["urlPrefix"] = f"https://127.0.0.1:{port}/scheduler"
+    assert of_extender(tmp_path, config).problem.startswith(f"https://127.0.0.1:{port}/version: ")
+
+
+def of_extender(folder: pathlib.Path, config: dict[str, Any]) -> Part:
+    """Return what a host without an agent says of its extender."""
+    (folder / "scheduler").write_text(json.dumps(config))
+    where = HostLocations(agent_config=folder / "none", schedulers=(folder / "scheduler",))
+    found = {each.part: each for each in host_parts.read(where)}
     assert sorted(found) == ["extender", "kernel"]
-    assert found["extender"].problem
-    assert not found["extender"].version
+    return found["extender"]
 
 
 def test_a_host_has_no_kubeconfig(capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,7 +189,7 @@ def test_a_host_has_no_kubeconfig(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @contextmanager
-def extender(said: bytes) -> Iterator[str]:
+def extender(said: bytes, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Answer each path with these bytes."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -157,6 +202,8 @@ def extender(said: bytes) -> Iterator[str]:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"127.0.0.1:{server.server_address[1]}"
