@@ -41,7 +41,10 @@ def container_id(site: Site, name: str) -> str:
 
 
 def wait_for_another(site: Site, name: str, before: str) -> None:
-    wait_for("the next container", lambda: container_id(site, name) not in {"", before})
+    """Wait, for as long as a host of a busy machine takes to boot."""
+    wait_for(
+        "the next container", lambda: container_id(site, name) not in {"", before}, seconds=180
+    )
 
 
 def kill(site: Site, container: str) -> None:
