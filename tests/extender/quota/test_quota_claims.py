@@ -42,7 +42,7 @@ def cluster(api: FakeKubeApi, tmp_path: Path, clock: Clock) -> Iterator[MiniClus
     """Two nodes of four cards; the namespace may have two."""
     for name in ("gpu1", "gpu2"):
         api.create("nodes", node(name, 4))
-    with serving(api, tmp_path, clock=clock, threads=100) as mini:
+    with serving(api, tmp_path, clock=clock, threads=100, stale_seconds=1e6) as mini:
         limit = NamespaceQuota(cards={"A100": 200})
         mini.service.cache.set_quota(Quota(namespaces={"default": limit}))
         yield mini
