@@ -135,7 +135,11 @@ class Extender(ExtenderBase):
         lookup = PodLookup(cache, self._writer, self.quotas)
         reserver = Reserver(cache, evaluator, self.requeue)
         self.filter = Filter(
-            cache=cache, evaluator=evaluator, find=lookup.find, on_refused=self.requeue.refused
+            cache=cache,
+            evaluator=evaluator,
+            find=lookup.find,
+            on_refused=self.requeue.refused,
+            claim=cache.claim,
         )
         self.prioritize = Prioritize(cache=cache, evaluator=evaluator, find=lookup.find)
         self.predicates = Predicates(

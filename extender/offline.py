@@ -70,6 +70,7 @@ class OfflineExtender(ExtenderBase):
             evaluator=self.evaluator,
             find=self._find,
             on_refused=lambda _pod, _results, _time: None,
+            claim=lambda _pod, _choices: True,  # no pod is bound later
         )
         self.prioritize = Prioritize(cache=cache, evaluator=self.evaluator, find=self._find)
         self.predicates = self.bind = self.preempt = self._refuse

@@ -101,6 +101,8 @@ def _notes(pod: PodState, snapshot: ClusterSnapshot) -> list[str]:
         notes.append(explanations.ignored(pod.ignored.message))
     if pod.deletion:
         notes.append("it is being deleted")
+    if any(each.uid == pod.uid for each in snapshot.cluster.claims):
+        notes.append(explanations.CLAIMS)
     if pod.nominated and not pod.node:
         notes.append(f"the scheduler makes room for it on node {pod.nominated}")
     return notes

@@ -19,7 +19,9 @@ from extender.cache.decode import NodeState
 from extender.cache.pods import PodState, older, told
 from extender.cache.portions import PORTION, portions
 from extender.cache.reservations import Reservations
+from extender.quota.quota_claims import QuotaClaims
 from gpustack.model.placement import Placement
+from gpustack.model.quota.claim import NO_CHOICES, Choice
 from gpustack.model.quota.quota import Quota
 
 _TOMBSTONES: Final = 10_000  # pods that are gone, remembered longer than any request takes
@@ -40,7 +42,8 @@ class ClusterCache(CacheReads):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start empty; an unbound pod keeps its cards so long, by the monotonic ``clock``."""
-        super().__init__(Reservations(seconds=reservation_seconds, now_ns=now_ns, clock=clock))
+        reservations = Reservations(seconds=reservation_seconds, now_ns=now_ns, clock=clock)
+        super().__init__(reservations, QuotaClaims(clock))
         self._clock = clock
         self.on_room: Callable[[], None] = lambda: None
         self._node_versions: dict[str, int] = {}
@@ -164,7 +167,7 @@ class ClusterCache(CacheReads):
         with self.lock:
             self._pods_shown = pod.version
             if kind == "DELETED":
-                self._remove(pod.uid)
+                self._remove(pod.uid, named_again=False)
             else:
                 self._learn(pod)
             self._tell_room()
@@ -172,9 +175,9 @@ class ClusterCache(CacheReads):
     def set_quota(self, quota: Quota) -> None:
         """Let another quota hold from now on. One thread at a time."""
         with self.lock:
-            if not self._quota_usage.begin(quota):
-                return
-            uids = list(self._pods)
+            uids = self._quota_usage.begin(quota)
+        if uids is None:
+            return
         for some in portions(uids):
             with self.lock:
                 self._quota_usage.count(some)
@@ -203,6 +206,13 @@ class ClusterCache(CacheReads):
             self._settle(pod)
             return time_ns
 
+    def claim(self, pod: PodState, choices: frozenset[Choice] = NO_CHOICES) -> bool:
+        """Count one of these in a pod's quota until it is bound (`QuotaUsage.claim`)."""
+        with self.lock:
+            passes = self._quota_usage.claim(pod, choices)
+            self._tell_room()
+            return passes
+
     def forget(self, uid: str, time_ns: int) -> None:
         """Take back the decision of that time, because it was not written."""
         with self.lock:
@@ -217,11 +227,6 @@ class ClusterCache(CacheReads):
             self._settle_known(uid)
             self._tell_room()
 
-    def is_doubtful(self, uid: str) -> bool:
-        """Say whether an earlier write about a pod may still come about."""
-        with self.lock:
-            return self._reservations.is_doubtful(uid)
-
     def remove_pod(self, uid: str) -> None:
         """Forget a pod that the API server says is gone."""
         with self.lock:
@@ -230,10 +235,11 @@ class ClusterCache(CacheReads):
             self._tell_room()
 
     def expire(self) -> None:
-        """End the reservations whose time is over; of very many some stand a moment longer."""
+        """End reservations and claims whose time is over; of very many some stand a bit longer."""
         with self.lock:
             for uid in self._reservations.due(PORTION):
                 self._settle_known(uid)
+            self._quota_usage.expire(PORTION)
             self._tell_room()
 
     def _note_read(self, uid: str) -> None:
@@ -253,6 +259,7 @@ class ClusterCache(CacheReads):
             self._reservations.forget(pod.uid)  # of a history that the API server has lost
         if listed:
             self._gone.pop(pod.uid, None)
+        self._quota_usage.claims.see(pod)
         pod = told(pod, known, self._clock())
         if pod.ours or not (pod.node or pod.finished):
             self._pods[pod.uid] = pod
@@ -261,12 +268,12 @@ class ClusterCache(CacheReads):
         if pod.ours or known is not None:
             self._settle(pod)
 
-    def _remove(self, uid: str) -> None:
+    def _remove(self, uid: str, *, named_again: bool = True) -> None:
         pod = self._pods.pop(uid, None)
         self._reservations.forget(uid)
         self._room |= self._nominated.forget(uid)
         self.allocations.give_back(uid)
-        self._quota_usage.drop((uid,))
+        self._quota_usage.leave(uid, named_again=named_again)
         if pod is not None:
             self._gone[uid] = None
             if len(self._gone) > _TOMBSTONES:
@@ -281,13 +288,12 @@ class ClusterCache(CacheReads):
         placement = self._reservations.settle(pod)
         if placement is None:
             self.allocations.give_back(pod.uid)
-            self._quota_usage.drop((pod.uid,))
-        elif self.allocations.take(pod.uid, placement):
-            self._quota_usage.count((pod.uid,))
+        if placement is None or self.allocations.take(pod.uid, placement):
+            self._quota_usage.settle(pod)
         self._room |= self._nominated.learn(pod)
 
     def _tell_room(self) -> None:
-        if self._room or self.allocations.freed:
-            self._room = self.allocations.freed = False
+        if self._room or self.allocations.freed or self._quota_usage.freed:
+            self._room = self.allocations.freed = self._quota_usage.freed = False
             self.rooms += 1
             self.on_room()

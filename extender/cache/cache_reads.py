@@ -7,10 +7,12 @@ from extender.cache.allocations import Allocations
 from extender.cache.nominated import NominatedPods
 from extender.cache.pods import PodState
 from extender.cache.reservations import Reservations
+from extender.quota.quota_claims import QuotaClaims
 from extender.quota.quota_usage import QuotaUsage
 from gpustack.model.cluster.eligibility import OPEN, Host
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
+from gpustack.model.quota.claim import Claim
 from gpustack.model.quota.quota import Quota
 from gpustack.model.quota.usage import Usage
 
@@ -24,7 +26,7 @@ class CacheReads:
         rooms: how often cards may have become free.
     """
 
-    def __init__(self, reservations: Reservations) -> None:
+    def __init__(self, reservations: Reservations, claims: QuotaClaims) -> None:
         """Start empty."""
         self.lock = threading.RLock()
         self.rooms = 0
@@ -34,7 +36,7 @@ class CacheReads:
         self._pods: dict[str, PodState] = {}
         self._hosts: dict[str, Host] = {}
         self._violations: dict[str, str] = {}  # of the nodes that say any
-        self._quota_usage = QuotaUsage(self._pods, self.allocations)
+        self._quota_usage = QuotaUsage(self._pods, self.allocations, claims)
 
     @property
     def node_names(self) -> frozenset[str]:
@@ -62,6 +64,12 @@ class CacheReads:
         """Return what one namespace holds at this moment."""
         with self.lock:
             return self._quota_usage.usage.of(namespace)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What pods will take of their quota that were let pass, and aren't bound yet."""
+        with self.lock:
+            return tuple(self._quota_usage.claims.all())
 
     def pod(self, uid: str) -> PodState | None:
         """Return a pod, or None when no watch has shown it yet."""
@@ -108,6 +116,11 @@ class CacheReads:
         with self.lock:
             found = self._nominated.before(pod, name)
             return [each for each in found if self.allocations.placement(each.uid) is None]
+
+    def is_doubtful(self, uid: str) -> bool:
+        """Say whether an earlier write about a pod may still come about."""
+        with self.lock:
+            return self._reservations.is_doubtful(uid)
 
     @property
     def reservations(self) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpustack.model.equivalence import REFUSED, NodeResult
+from gpustack.model.quota.claim import Choice
 from gpustack.model.refusal import Reason
 
 Turns = tuple[tuple[str, int], ...]
@@ -55,6 +56,11 @@ class NodeResults:
     def fits(self) -> bool:
         """Some node has room."""
         return any(each.reason is None for each in self.different)
+
+    @property
+    def choices(self) -> frozenset[Choice]:
+        """Each amount that the pod may take of a quota, once."""
+        return frozenset(each.held for each in self.different if each.reason is None)
 
     def of(self, name: str) -> NodeResult:
         """Return the answer of a node that was asked.

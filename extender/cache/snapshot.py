@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -122,6 +122,7 @@ class Snapshotter:
             tenants=tuple(tenants),
             quota=quota,
             hosts=MappingProxyType(hosts),
+            claims=cache.claims,
         )
         return ClusterSnapshot(
             cluster=cluster,
@@ -166,7 +167,9 @@ def advise(
         answers = dict.fromkeys(sorted(snapshot.cluster.nodes), refusal)
         return explanation.Explanation(answers=answers)
     pending = Pod(namespace=pod.namespace, name=pod.name, request=pod.request, demands=pod.demands)
-    return explanation.explain(snapshot.cluster, pending, snapshot.policy, _until(seconds, clock))
+    others = tuple(each for each in snapshot.cluster.claims if each.uid != pod.uid)
+    cluster = replace(snapshot.cluster, claims=others)
+    return explanation.explain(cluster, pending, snapshot.policy, _until(seconds, clock))
 
 
 def standing(

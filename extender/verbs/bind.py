@@ -76,6 +76,7 @@ class Bind:
                 return self._bind(args, pod, held, deadline)
             except CannotDecide:
                 if not self._bound_after_all(pod, args.node, held):
+                    self.cache.claim(pod)  # the scheduler gives its node up, and asks anew
                     raise
                 return _bound_before(pod)
 

@@ -89,6 +89,7 @@ class Preempt:
             CannotDecide: the pod is gone, or the API server doesn't answer in time.
         """
         pod = self.find(args.pod, deadline)
+        self.cache.claim(pod)  # no node takes it, or the scheduler would not ask
         if pod.problem is not None:
             return bad_request(pod, pod.problem, encode_preemption_result({}))
         proposed = {name: each for name, each in args.victims.items() if each.uids}

@@ -21,6 +21,12 @@ from gpustack.wire.violations import ShareViolation
 ROOM: Final = "there is room for its cards; what else keeps it waiting, kubectl describe pod says"
 """The note on a pod that waits although some node has its cards."""
 
+CLAIMS: Final = (
+    "it may have a node, counts in its namespace's quota and waits to be bound; kubectl describe "
+    "pod says which volumes it waits for"
+)
+"""The note on a pod that `filter` has let pass in a namespace with a quota."""
+
 
 def ignored(problem: str) -> str:
     """Return the note on a bound pod whose user key can't be read."""

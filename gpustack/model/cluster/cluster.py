@@ -7,6 +7,7 @@ from gpustack.model.cluster.eligibility import NO_DEMANDS, Demands, Host
 from gpustack.model.frozen import freeze
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, apply
+from gpustack.model.quota.claim import Claim
 from gpustack.model.quota.quota import NO_QUOTA, Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.request import PodRequest
@@ -47,13 +48,15 @@ class Cluster:
     """Nodes by name, with the tenants' uses counted in, and the tenants.
 
     A tenant whose node isn't there takes no card of the others, but counts in its quota. `hosts`
-    says what the nodes say to pods (`eligibility`); one that it doesn't name takes any.
+    says what the nodes say to pods (`eligibility`); one that it doesn't name takes any. `claims`
+    are those of the pods that wait to be bound.
     """
 
     nodes: Mapping[str, Node]
     tenants: tuple[Tenant, ...] = ()
     quota: Quota = NO_QUOTA
     hosts: Mapping[str, Host] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
 
     def __post_init__(self) -> None:
         freeze(self, "nodes", "hosts")
@@ -66,6 +69,10 @@ class Cluster:
                 where = tenant.placement.node
                 node = self.nodes.get(where) or Node(name=where)
                 usage.put(tenant.uid, tenant.namespace, tenant.name, node, tenant.placement)
+        for claim in self.claims:
+            limit = self.quota.of(claim.namespace)
+            if limit is not None and namespace in {None, claim.namespace}:
+                usage.claim(claim, limit.cards)
         return usage
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from gpustack.model.model_name import model_matches
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
+from gpustack.model.quota.claim import Claim
 from gpustack.model.quota.fewer_models import Left
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.quota.usage import Usage, amounts, matching
@@ -69,6 +70,21 @@ def check(
     return None
 
 
+def exceeds(quota: Quota, usage: Usage, claim: Claim) -> bool:
+    """Say whether a pod's namespace may not hold one of the amounts that the pod may take.
+
+    The pod itself isn't counted.
+    """
+    limit = quota.of(claim.namespace)
+    if limit is None:
+        return False
+    for name, most in limit.cards.items():
+        more = max((matching(each, name) for each in claim.amounts), default=0)
+        if more and usage.used(claim.namespace, name, without=(claim.uid,)) + more > most:
+            return True
+    return False
+
+
 def _of_pool(namespace: str, pools: Sequence[str], node: Node) -> str:
     where = f"pool {node.pool!r}" if node.pool else "no pool"
     return (
@@ -93,7 +109,11 @@ def _of_amount(
     """Name the pods that use the quota; `hundredths` are those used, allowed and needed."""
     used, limit, more = hundredths
     held = usage.holders(namespace, name, without=without)
-    named = ", ".join(f"{pod} {cards_text(part)}" for _, pod, part in held[:_LARGEST_NAMED])
+    waits = partial(usage.is_claim, namespace)
+    named = ", ".join(
+        f"{pod} {cards_text(part)}{', which waits to be bound' if waits(uid) else ''}"
+        for uid, pod, part in held[:_LARGEST_NAMED]
+    )
     rest = len(held) - _LARGEST_NAMED
     by = f" ({named}{f', and {rest} more' if rest > 0 else ''})" if named else ""
     return (

@@ -4,17 +4,19 @@ Amounts are hundredths of a card. What counts is what placements hold: a pod cou
 it is reserved, on the model of the very cards it got, and an ordinary init container adds only what
 it holds beyond the pod's containers. A node's word frees nothing: a pod runs on though its node has
 gone, or names a card no more. Such a card counts on the model that it had when the pod was counted
-last, and where that is unknown on every model: too much counts then, and never too little.
+last, and where that is unknown on every model: too much counts then, and never too little. A pod
+that waits to be bound (`Claim`) counts of each model name of the quota what it takes at most.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from gpustack.model.model_name import label_safe_model, model_matches
 from gpustack.model.node import Card, Node
 from gpustack.model.placement import Placement, given, models_of
+from gpustack.model.quota.claim import Claim
 
 _UNKNOWN: Final = "*"  # a model that nobody knows; no label-safe name has this character
 
@@ -25,11 +27,20 @@ CardName = tuple[int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Held:
-    """What one pod holds: hundredths of a card by label-safe model, and its cards' models."""
+    """What one pod holds: hundredths of a card by label-safe model, and its cards' models.
+
+    Attributes:
+        claimed: of a pod that waits to be bound: hundredths by the quota's names of models.
+    """
 
     name: str
-    amounts: Mapping[str, int]
-    models: Mapping[CardName, str]
+    amounts: Mapping[str, int] = field(default_factory=dict)
+    models: Mapping[CardName, str] = field(default_factory=dict)
+    claimed: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, pattern: str) -> int:
+        """Return the hundredths of the models that a name means."""
+        return matching(self.amounts, pattern) + self.claimed.get(pattern, 0)
 
 
 @dataclass(slots=True)
@@ -40,6 +51,7 @@ class _Namespace:
     """
 
     totals: Counter[str] = field(default_factory=Counter)
+    claimed: Counter[str] = field(default_factory=Counter)
     pods: dict[str, _Held] = field(default_factory=dict)
     largest: dict[str, list[tuple[str, str, int]]] = field(default_factory=dict)
     shared: bool = False
@@ -87,6 +99,24 @@ class Usage:
         found.pods[uid] = held
         self._where[uid] = namespace
 
+    def claim(self, claim: Claim, patterns: Iterable[str]) -> None:
+        """Count what a pod will hold at most, by each of these names of models."""
+        self.drop(claim.uid)
+        amounts = claim.amounts
+        claimed = {
+            each: max((matching(amount, each) for amount in amounts), default=0)
+            for each in patterns
+        }
+        found = self._changing(claim.namespace)
+        found.claimed.update(claimed)
+        found.pods[claim.uid] = _Held(name=claim.name, claimed=claimed)
+        self._where[claim.uid] = claim.namespace
+
+    def is_claim(self, namespace: str, uid: str) -> bool:
+        """Say whether a pod that is counted waits to be bound."""
+        found = self._namespaces.get(namespace)
+        return found is not None and uid in found.pods and bool(found.pods[uid].claimed)
+
     def _models(self, namespace: str, uid: str) -> Mapping[CardName, str]:
         """Return the models of the cards that a pod was counted with."""
         found = self._namespaces.get(namespace)
@@ -99,7 +129,9 @@ class Usage:
         if namespace not in self._namespaces or uid not in self._namespaces[namespace].pods:
             return
         found = self._changing(namespace)
-        for model, cores in found.pods.pop(uid).amounts.items():
+        held = found.pods.pop(uid)
+        found.claimed.subtract(held.claimed)
+        for model, cores in held.amounts.items():
             found.totals[model] -= cores
             if not found.totals[model]:  # a node may rename its cards again and again
                 del found.totals[model]
@@ -120,7 +152,7 @@ class Usage:
         """Return a namespace to be changed; its largest pods are forgotten."""
         found = self._namespaces.setdefault(namespace, _Namespace())
         if found.shared:
-            found = _Namespace(found.totals.copy(), found.pods.copy())
+            found = _Namespace(found.totals.copy(), found.claimed.copy(), found.pods.copy())
             self._namespaces[namespace] = found
         found.largest.clear()
         return found
@@ -133,8 +165,8 @@ class Usage:
         found = self._namespaces.get(namespace)
         if found is None:
             return 0
-        left_out = (found.pods[uid].amounts for uid in set(without) if uid in found.pods)
-        return matching(found.totals, pattern) - sum(matching(each, pattern) for each in left_out)
+        left_out = sum(found.pods[uid].of(pattern) for uid in set(without) if uid in found.pods)
+        return matching(found.totals, pattern) + found.claimed[pattern] - left_out
 
     def holders(
         self, namespace: str, pattern: str, *, without: Collection[str] = ()
@@ -144,10 +176,7 @@ class Usage:
         if found is None:
             return []
         if pattern not in found.largest:
-            parts = (
-                (uid, held.name, matching(held.amounts, pattern))
-                for uid, held in found.pods.items()
-            )
+            parts = ((uid, held.name, held.of(pattern)) for uid, held in found.pods.items())
             holding = (each for each in parts if each[2] > 0)
             found.largest[pattern] = sorted(holding, key=lambda each: (-each[2], each[1]))
         ranked = found.largest[pattern]
