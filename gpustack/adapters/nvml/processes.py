@@ -117,9 +117,11 @@ def _graphics(handle: Any) -> Any:
 def _mps(handle: Any) -> Any:
     try:
         return pynvml.nvmlDeviceGetMPSComputeRunningProcesses(handle)
-    except (pynvml.NVMLLibraryMismatchError, pynvml.NVMLError_FunctionNotFound):
-        return ()  # drivers before 510, which may list clients nowhere
-    except pynvml.NVMLError_NotSupported:
+    except (
+        pynvml.NVMLLibraryMismatchError,  # drivers before 510, which may list clients nowhere
+        pynvml.NVMLError_FunctionNotFound,
+        pynvml.NVMLError_NotSupported,
+    ):
         return ()
 
 

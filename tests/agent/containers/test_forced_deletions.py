@@ -133,7 +133,7 @@ def test_a_container_in_the_making_keeps_its_card_over_a_restart(host: Host) -> 
 
 @pytest.mark.usefixtures("short_wait")
 def test_a_container_in_the_making_keeps_its_failed_pods_card(host: Host) -> None:
-    """The agent fails a pod for another of its containers, and deletes it a moment later."""
+    """The agent fails a pod for another of its containers."""
     host.start_agent()
     pod, uid = _in_the_making(host, "failed")
     host.end(pod, "Failed")

@@ -1,17 +1,12 @@
 """Tables on a real terminal keep to its width; `kubectl gpustack` is the same command."""
 
-import fcntl
-import os
 import pathlib
-import pty
-import struct
-import subprocess
 import sys
-import termios
 
 import pytest
 
 from gpustack.cli.main import main
+from tests.cli import terminal
 from tests.cli.snapshots import node, pod, write
 
 WIDTH = 100
@@ -19,21 +14,9 @@ WIDTH = 100
 
 def shown(path: str, width: int, *words: str) -> list[str]:
     """Return the lines that a terminal of this width gets."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-    environment = {key: each for key, each in os.environ.items() if key != "COLUMNS"}
-    command = [sys.executable, "-m", "gpustack.cli.main", *words, "--snapshot", path]
-    process = subprocess.Popen(command, stdout=theirs, env={**environment, "NO_COLOR": "1"})
-    os.close(theirs)
-    text = b""
-    try:
-        while piece := os.read(ours, 4096):
-            text += piece
-    except OSError:  # Linux answers EIO once the other side is closed
-        pass
-    os.close(ours)
-    assert process.wait() == 0
-    return text.decode().splitlines()
+    status, text = terminal.run(*words, "--snapshot", path, lines=24, columns=width)
+    assert status == 0
+    return text.splitlines()
 
 
 @pytest.mark.parametrize("words", [["get", "pods"], ["usage"]])

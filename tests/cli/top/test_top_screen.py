@@ -1,16 +1,10 @@
 """``gpustack top`` on a real terminal: it refreshes, and keeps to the screen."""
 
-import fcntl
 import itertools
-import os
-import pty
-import struct
-import subprocess
-import sys
-import termios
 
 import pytest
 
+from tests.cli import terminal
 from tests.cli.top.agents import agent, metrics
 
 _LINES, _COLUMNS = 12, 90
@@ -18,22 +12,8 @@ _LINES, _COLUMNS = 12, 90
 
 def screens(url: str, *words: str, term: str = "xterm") -> str:
     """Return what a terminal of 12 lines gets."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _LINES, _COLUMNS, 0, 0))
-    kept = {name: each for name, each in os.environ.items() if name not in {"COLUMNS", "LINES"}}
-    command = [sys.executable, "-m", "gpustack.cli.main", "top", "--agent", url, *words]
-    environment = {**kept, "NO_COLOR": "1", "TERM": term}
-    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    text = b""
-    try:
-        while piece := os.read(ours, 4096):
-            text += piece
-    except OSError:  # Linux answers EIO once the other side is closed
-        pass
-    os.close(ours)
-    process.wait()
-    return text.decode()
+    command = ("top", "--agent", url, *words)
+    return terminal.run(*command, lines=_LINES, columns=_COLUMNS, TERM=term)[1]
 
 
 def test_a_terminal_gets_each_answer_in_place_of_the_last() -> None:
