@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+import yaml
+
 from tests.ansible import layout
 from tests.testbed import paths
 
@@ -54,6 +56,28 @@ def ansible(
         capture_output=True,
         check=False,
     )
+
+
+def run_role(
+    folder: pathlib.Path,
+    role: str,
+    part: str,
+    variables: Mapping[str, object],
+    *options: str,
+    programs: pathlib.Path | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a part of a role on this machine, as a play in a folder; else as ``ansible``."""
+    task = {
+        "ansible.builtin.import_role": {"name": role, "tasks_from": part},
+        "vars": {"ansible_python_interpreter": sys.executable, **variables},
+    }
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": [task]}
+    (folder / "play.yml").write_text(yaml.safe_dump([play]))
+    return ansible(
+        "ansible-playbook", "--inventory=localhost,", "--connection=local", *options,
+        str(folder / "play.yml"), programs=programs, settings=settings,
+    )  # fmt: skip
 
 
 def words(done: subprocess.CompletedProcess[str]) -> str:

@@ -4,16 +4,14 @@ import base64
 import contextlib
 import json
 import pathlib
-import sys
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.ansible import cluster_server
 from tests.ansible.api_server import serving
 from tests.ansible.preflight.preflight_host import play, write_program
-from tests.ansible.rendering import ansible
+from tests.ansible.rendering import run_role
 
 pytestmark = pytest.mark.long
 
@@ -39,20 +37,11 @@ def cluster(folder: pathlib.Path) -> contextlib.AbstractContextManager[pathlib.P
 
 def run(folder: pathlib.Path, part: str, kubeconfig: pathlib.Path) -> str:
     """Run a part of the role as verbosely as people do; returns all that it says."""
-    role = {
-        "ansible.builtin.import_role": {"name": "cluster_objects", "tasks_from": part},
-        "vars": {
-            "ansible_python_interpreter": sys.executable,
-            "cluster_objects_kubeconfig": str(kubeconfig),
-            "cluster_objects_gpu_hosts": ["gpu1"],
-        },
+    variables = {
+        "cluster_objects_kubeconfig": str(kubeconfig),
+        "cluster_objects_gpu_hosts": ["gpu1"],
     }
-    play = {"hosts": "localhost", "gather_facts": False, "tasks": [role]}
-    (folder / "play.yml").write_text(yaml.safe_dump([play]))
-    done = ansible(
-        "ansible-playbook", "--inventory=localhost,", "--connection=local", "-vvv", "--diff",
-        str(folder / "play.yml"),
-    )  # fmt: skip
+    done = run_role(folder, "cluster_objects", part, variables, "-vvv", "--diff")
     assert done.returncode == 0, done.stdout
     return done.stdout + done.stderr
 

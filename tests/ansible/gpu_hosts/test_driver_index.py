@@ -3,12 +3,10 @@
 import os
 import pathlib
 import subprocess
-import sys
 
 import pytest
-import yaml
 
-from tests.ansible.rendering import ansible
+from tests.ansible.rendering import run_role
 
 pytestmark = pytest.mark.long
 
@@ -48,19 +46,8 @@ def settings(tmp_path: pathlib.Path) -> dict[str, str]:
 
 def forget(folder: pathlib.Path, settings: dict[str, str]) -> str:
     """Run the role's tasks; returns what Ansible said."""
-    role = {
-        "ansible.builtin.import_role": {"name": "nvidia_driver", "tasks_from": "forget_index"},
-        "vars": {
-            "ansible_python_interpreter": sys.executable,
-            "__nvidia_driver_source": str(folder / "sources/driver.sources"),
-        },
-    }
-    play = {"hosts": "localhost", "gather_facts": False, "tasks": [role]}
-    (folder / "play.yml").write_text(yaml.safe_dump([play]))
-    done = ansible(
-        "ansible-playbook", "--inventory=localhost,", "--connection=local",
-        str(folder / "play.yml"), settings=settings,
-    )  # fmt: skip
+    variables = {"__nvidia_driver_source": str(folder / "sources/driver.sources")}
+    done = run_role(folder, "nvidia_driver", "forget_index", variables, settings=settings)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -1,12 +1,10 @@
 """Uninstall removes no package that others asked for, and that needs the driver."""
 
 import pathlib
-import sys
 
 import pytest
-import yaml
 
-from tests.ansible.rendering import ansible, words
+from tests.ansible.rendering import run_role, words
 
 pytestmark = pytest.mark.long
 
@@ -30,19 +28,10 @@ def uninstall(folder: pathlib.Path, manual: list[str]) -> tuple[str, bool]:
     }.items():
         (folder / "bin" / name).write_text("\n".join(["#!/bin/sh", *lines, ""]))
         (folder / "bin" / name).chmod(0o755)
-    role = {
-        "ansible.builtin.import_role": {"name": "nvidia_driver", "tasks_from": "uninstall"},
-        "vars": {
-            "ansible_python_interpreter": sys.executable,
-            "__nvidia_driver_record": str(folder / "record"),
-        },
-    }
-    play = {"hosts": "localhost", "gather_facts": False, "tasks": [role]}
-    (folder / "play.yml").write_text(yaml.safe_dump([play]))
-    done = ansible(
-        "ansible-playbook", "--inventory=localhost,", "--connection=local", "--check",
-        str(folder / "play.yml"), programs=folder / "bin",
-    )  # fmt: skip
+    variables = {"__nvidia_driver_record": str(folder / "record")}
+    done = run_role(
+        folder, "nvidia_driver", "uninstall", variables, "--check", programs=folder / "bin"
+    )
     return words(done), "TASK [nvidia_driver : Remove them]" in done.stdout
 
 
