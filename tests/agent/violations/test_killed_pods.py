@@ -23,6 +23,7 @@ def test_a_pod_that_damages_its_ledger_is_deleted_without_its_grace(host: Host) 
     host.wait_until(lambda: _is_deleted(host, "taker"))
     wanted = {"gracePeriodSeconds": 1, "preconditions": {"uid": pod["metadata"]["uid"]}}
     assert host.api.asked("DELETE", "/pods/taker$")[0].body == wanted
+    host.wait_until(lambda: bool(host.api.events()))
     assert host.api.events()[0]["reason"] == "LedgerDamaged"
     assert not _is_deleted(host, "neighbour")
 
