@@ -40,6 +40,7 @@ def ours(admin: KubeClient) -> list[str]:
     )
 
 
+@pytest.mark.nightly
 def test_its_account_and_its_name_come_and_go(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "plane"
     folder.mkdir()

@@ -39,6 +39,7 @@ def test_a_unit_runs_with_what_was_written(make: Make) -> None:
     assert host.pid != first
 
 
+@pytest.mark.nightly
 def test_a_static_pod_comes_runs_and_goes(make: Make) -> None:
     host = make("static_pod")
     before = host.pid

@@ -37,6 +37,7 @@ def files(host: OwnHost) -> list[str]:
     return [str(path) for path in laid if path.exists()]
 
 
+@pytest.mark.nightly
 def test_it_comes_stays_and_goes(host: OwnHost) -> None:
     dry = host.play("main", "--check")
     assert dry.returncode == 0, dry.stdout

@@ -55,6 +55,7 @@ def test_a_cordon_of_somebody_else_stays(tmp_path: pathlib.Path) -> None:
     assert cluster.patches == []
 
 
+@pytest.mark.nightly
 def test_a_cordon_that_comes_between_is_not_ours(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(pod("train"))
     cluster.before_patch = cluster.cordon
@@ -157,6 +158,7 @@ def test_a_pod_that_nothing_makes_anew_is_refused_first(tmp_path: pathlib.Path) 
     assert cluster.pods == {}
 
 
+@pytest.mark.nightly
 def test_check_mode_names_the_pods_and_changes_nothing(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(pod("train"))
     with cluster.serving(tmp_path) as run:
