@@ -54,7 +54,9 @@ class Stage:
     def __init__(self, folder: pathlib.Path) -> None:
         self._play = folder / "play.yml"
         self.bundle, self.opt = folder / "bundle", folder / "opt"
-        self.bundle.mkdir()
+        self.commands = folder / "commands"
+        for each in (self.bundle, self.commands):
+            each.mkdir()
         self.archive = self.bundle / "wheels.tar"
         self.make_bundle(FAKE_PIP)
 
@@ -84,6 +86,7 @@ class Stage:
             "python_service_bundle": str(self.bundle),
             "python_service_path": str(self.opt),
             "python_service_interpreter": python,
+            "python_service_commands_path": str(self.commands),
         }
         tasks: list[dict[str, Any]] = [
             {"import_role": {"name": "python_service", "tasks_from": part}},
@@ -137,7 +140,19 @@ def test_a_second_run_changes_nothing_and_wheels_are_removed(stage: Stage) -> No
     venv = stage.opt / "venv"
     assert (venv / "bin" / "gpustack").read_text() == "installed"
     assert not list(venv.glob("wheels*"))
+    assert (stage.commands / "gpustack").read_text() == "installed"
     assert "changed=0" in stage.run().stdout
+
+
+def test_only_our_commands_come_and_go(stage: Stage) -> None:
+    other = stage.commands / "kubectl-gpustack"
+    other.write_text("of another")
+    assert stage.run().returncode == 0
+    assert sorted(each.name for each in stage.commands.iterdir()) == ["gpustack", other.name]
+    done = stage.run(part="uninstall")
+    assert done.returncode == 0, done.stdout
+    assert list(stage.commands.iterdir()) == [other]
+    assert other.read_text() == "of another"
 
 
 def test_check_mode_passes_on_a_fresh_host(stage: Stage) -> None:
