@@ -12,7 +12,7 @@ from tests.cluster.site import Site
 pytestmark = pytest.mark.testbed
 
 HOST, MINOR = "gpu1", "1"
-GPUSTACK = "/opt/gpustack/venv/bin/gpustack"
+GPUSTACK = "/usr/local/bin/gpustack"
 
 
 def _states(site: Site) -> dict[str, str]:
