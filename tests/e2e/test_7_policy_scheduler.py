@@ -22,6 +22,7 @@ def policy_scheduler(site: Site) -> collections.abc.Iterator[None]:
     """Let 1.22 schedule while this module runs."""
     site.playbook(
         "site",
+        "--limit=cp1",
         "--extra-vars=kube_scheduler_form=policy",
         "--extra-vars=kube_scheduler_unit=kube-scheduler-1.22.service",
     )

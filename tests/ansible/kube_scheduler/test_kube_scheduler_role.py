@@ -19,6 +19,7 @@ def changes(output: str) -> int:
     return int(re.findall(r"changed=(\d+)", output)[-1])
 
 
+@pytest.mark.nightly  # by day molecule and tests/e2e have a unit
 def test_a_unit_runs_with_what_was_written(make: Make) -> None:
     host = make("unit")
     before = host.pid
@@ -39,7 +40,6 @@ def test_a_unit_runs_with_what_was_written(make: Make) -> None:
     assert host.pid != first
 
 
-@pytest.mark.nightly
 def test_a_static_pod_comes_runs_and_goes(make: Make) -> None:
     host = make("static_pod")
     before = host.pid
