@@ -30,7 +30,8 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
     parser = commands.add_parser(
         "explain",
         help="why a pod waits and what would let it run, or why it is where it is",
-        epilog="exit status: 0 it holds cards or some node has room, 1 no, 2 no such GPU pod",
+        epilog="exit status: 0 it holds cards or some node has room, 1 no, 2 no such GPU pod;"
+        " `gpustack help CODE` says what to do about a reason",
     )
     parser.add_argument("pod", metavar="[NAMESPACE/]POD")
     parser.add_argument(

@@ -16,7 +16,7 @@ from typing import Final
 import argcomplete
 
 import gpustack
-from gpustack.cli import card, completion, explain, graph, snapshot, topo, usage
+from gpustack.cli import card, completion, explain, graph, reasons, snapshot, topo, usage
 from gpustack.cli.doctor import doctor
 from gpustack.cli.get import get
 from gpustack.cli.output import printing
@@ -25,6 +25,7 @@ from gpustack.cli.top import top
 from gpustack.cli.version import version
 from gpustack.command_line import Parser
 from gpustack.model.errors import GpustackError
+from gpustack.model.refusal import Reason
 
 COMMANDS: Final = (
     topo, card, graph, doctor, get, usage, top, explain, what_if, replay, snapshot, version,
@@ -38,7 +39,7 @@ or a snapshot of one; topo, doctor --host and version --host read this host, car
 ask its agent."""
 _STATUS: Final = """\
 exit status: 0 yes, 1 no (the answer says why), 2 wrong use or unreadable input
-`gpustack help COMMAND` says more about each."""
+`gpustack help COMMAND` says more about each, `gpustack help CODE` what to do about a reason."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -55,8 +56,10 @@ def parser() -> argparse.ArgumentParser:
     for command in COMMANDS:
         below = command.add(commands)
         below.set_defaults(run=command.run, parser=below)
-    about = commands.add_parser("help", help="the same as COMMAND --help")
-    about.add_argument("about", metavar="COMMAND", nargs="?", choices=[*commands.choices])
+    about = commands.add_parser(
+        "help", help="the same as COMMAND --help; of a reason's code, what to do about it"
+    )
+    about.add_argument("about", metavar="COMMAND", nargs="?", choices=[*commands.choices, *Reason])
     about.set_defaults(run=lambda chosen: _help_about(top, commands.choices, chosen.about))
     return top
 
@@ -70,8 +73,11 @@ def _help(chosen: argparse.Namespace) -> int:
 def _help_about(
     top: argparse.ArgumentParser, commands: Mapping[str, argparse.ArgumentParser], name: str | None
 ) -> int:
-    """Print the help of a command, or of all without a name."""
-    (commands[name] if name else top).print_help()
+    """Print the help of a command or a reason, or of all without a name."""
+    if name is not None and name not in commands:
+        print(reasons.text(name))
+    else:
+        (commands[name] if name else top).print_help()
     return 0
 
 

@@ -26,6 +26,7 @@ from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.violations.reactions import FINDINGS
 from gpustack.agent.web import figures, metrics, self_metrics
 from gpustack.agent.web.usage import UsageReader
+from gpustack.cli.reasons import CURES
 from gpustack.model.node import Node
 from gpustack.model.refusal import REASON_WORDS
 from gpustack.model.units import MOST_CARDS, MOST_LINKED_CARDS
@@ -223,8 +224,11 @@ def live_keys() -> str:
 
 
 def refusals() -> str:
-    """Return the codes and words of refusals."""
-    return rows(("code", "words"), ((f"`{each}`", words) for each, words in REASON_WORDS.items()))
+    """Return codes and words of refusals, and what to do."""
+    return rows(
+        ("code", "words", "what to do"),
+        ((f"`{each}`", words, CURES[each]) for each, words in REASON_WORDS.items()),
+    )
 
 
 def limits() -> str:
