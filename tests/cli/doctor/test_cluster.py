@@ -26,6 +26,7 @@ def api() -> Iterator[FakeKubeApi]:
         yield server
 
 
+@pytest.mark.long
 def test_the_policies_are_those_that_the_role_lays(tmp_path: pathlib.Path) -> None:
     laid = {}
     for file in rendering.render(tmp_path).glob("gpustack-*.yml"):

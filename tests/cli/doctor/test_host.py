@@ -62,6 +62,7 @@ def test_options_that_mean_nothing_together_are_refused(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_entries_that_the_role_writes_are_right(tmp_path: pathlib.Path) -> None:
     folder = rendering.render(tmp_path, kube_scheduler_steer_other_pods=True)
     for name in ("configuration.yaml", "own_configuration.yaml", "policy.json"):
