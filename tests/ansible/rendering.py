@@ -96,8 +96,9 @@ def render(folder: pathlib.Path, **variables: object) -> pathlib.Path:
     bundle.mkdir()
     hook = {"build": "0.1.0-01234567", "files": {}}
     (bundle / "manifest.json").write_text(json.dumps({"hook": {platform.machine(): hook}}))
+    output = folder / "rendered.json"
     extra = {
-        "output": str(folder),
+        "output": str(output),
         "roles": str(layout.ROOT / "roles"),
         "gpustack_agent_bundle": str(bundle),
         "gpustack_extender_bundle": str(bundle),
@@ -110,4 +111,7 @@ def render(folder: pathlib.Path, **variables: object) -> pathlib.Path:
         str(layout.ROOT / "tests" / "ansible" / "render.yml"),
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    for name, text in json.loads(output.read_text("utf-8")).items():
+        (folder / name).write_text(text, "utf-8")
+    output.unlink()
     return folder
