@@ -13,11 +13,11 @@ from extender.application import ExtenderApplication
 from extender.extender import Extender
 from extender.extender_base import ExtenderBase
 from extender.http.gunicorn_server import GunicornServer
-from extender.http.tls import TlsError
 from extender.offline import OfflineExtender
 from extender.settings import ExtenderSettings
 from gpustack.adapters import kube
 from gpustack.adapters.systemd import Notifier, set_up_log, watchdog_seconds
+from gpustack.adapters.web.tls import TlsError
 from gpustack.command_line import Parser
 from gpustack.wire.config import ConfigError
 from gpustack.wire.files.source import SourceError

@@ -5,8 +5,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from extender.http.interface import HttpSettings, is_loopback
-from extender.http.tls import TlsFiles
+from extender.http.interface import HttpSettings
+from gpustack.adapters.web.listen_address import split_listen
+from gpustack.adapters.web.tls import TlsFiles
 from gpustack.wire import config, schemas
 from gpustack.wire.nodes import NodeLabels
 
@@ -131,26 +132,3 @@ def _take_aliases(values: dict[str, Any]) -> list[str]:
             problems.append(f"{alias}: {values[alias]!r}, but {section}.{name} is {said!r}")
         values[section] = {**values[section], name: values[alias]}
     return problems
-
-
-def split_listen(listen: str, *, tls: bool) -> tuple[str, int, str]:
-    """Return an address's host and port, and what is wrong with it; "" when nothing is."""
-    host, _, digits = listen.rpartition(":")
-    host, port = host.strip("[]"), int(digits)
-    if port > 65535:
-        return host, port, "has no such port; write 1 to 65535"
-    if host == "localhost":
-        return host, port, ""
-    try:
-        loopback = is_loopback(host)
-    except ValueError:
-        return host, port, "is not an IP address; write 127.0.0.1:3456"
-    if not loopback and not tls:
-        # A client that reaches the port can have cards reserved for any pod.
-        return (
-            host,
-            port,
-            "is not a loopback address; plain HTTP is served to this host only: set tls, or listen "
-            "on 127.0.0.1",
-        )
-    return host, port, ""

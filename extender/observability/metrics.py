@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.registry import Collector
 
 import gpustack
-from gpustack.adapters import exposition
+from gpustack.adapters.web import exposition
 
 # From the cost of one thin decision to the scheduler's time limit.
 _BUCKETS: Final = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.125, 0.25, 0.5, 1, 2, 4, 8)

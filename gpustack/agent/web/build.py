@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from prometheus_client.registry import Collector
 
+from gpustack.adapters.web.server import WebServer
 from gpustack.agent.condition import Condition
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.node.inventory import CardInventory
@@ -11,7 +12,6 @@ from gpustack.agent.settings import AgentSettings
 from gpustack.agent.web.display import Display
 from gpustack.agent.web.metrics import Number, registry
 from gpustack.agent.web.pages import pages
-from gpustack.agent.web.server import WebServer
 from gpustack.agent.web.usage import UsageReader
 
 

@@ -7,10 +7,10 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from gpustack.adapters import exposition
+from gpustack.adapters.web import exposition
+from gpustack.adapters.web.exchange import Response
+from gpustack.adapters.web.server import Page
 from gpustack.agent.web.display import Display
-from gpustack.agent.web.exchange import Response
-from gpustack.agent.web.server import Page
 from gpustack.wire.one_line import one_line
 
 _LONGEST_LINE: Final = 500  # characters of one reason not to be ready

@@ -15,9 +15,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from extender.http.client_certificates import ClientMessages
-from extender.http.tls import TlsContexts, TlsFiles
-from extender.http.tls_socket import TlsSocket
+from gpustack.adapters.web.client_certificates import ClientMessages
+from gpustack.adapters.web.tls import TlsContexts, TlsFiles
+from gpustack.adapters.web.tls_socket import TlsSocket
 from tests.extender.tls import hostile_certificates
 from tests.extender.tls.certificate_holders import (
     CLIENT,

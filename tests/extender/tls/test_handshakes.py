@@ -16,7 +16,7 @@ import pytest
 from extender.http.connection import ClientConnection, RequestRefused
 from extender.http.handshake_budget import HandshakeBudget
 from extender.http.interface import HttpSettings
-from extender.http.tls import TlsContexts, TlsFiles
+from gpustack.adapters.web.tls import TlsContexts, TlsFiles
 from tests.extender.http.test_connection_turns import secured
 from tests.extender.tls.hostile_certificates import FORMS
 from tests.extender.tls.test_client_certificates import UNKNOWN_ISSUER, message

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from extender.http.tls import TlsContexts, TlsError, TlsFiles
+from gpustack.adapters.web.tls import TlsContexts, TlsError, TlsFiles
 from tests.extender.client import WAIT_SECONDS, Answer, call
 from tests.extender.mini_cluster import PREDICATES, node
 from tests.extender.process import Process, process

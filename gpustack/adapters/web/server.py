@@ -21,8 +21,8 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final
 
-from gpustack.adapters import exposition
-from gpustack.agent.web.exchange import Exchange, Response, refused
+from gpustack.adapters.web import exposition
+from gpustack.adapters.web.exchange import Exchange, Response, refused
 from gpustack.wire.host_header import AllowedHosts
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpustack.agent.web.exchange import Response
-from gpustack.agent.web.server import Bounds, Page, WebServer
+from gpustack.adapters.web.exchange import Response
+from gpustack.adapters.web.server import Bounds, Page, WebServer
 
 _SECONDS = 10.0  # after this long a test counts as hung
 _HEAD = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
