@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from extender.http.interface import HttpSettings
+from gpustack.adapters.web import remote_metrics
 from gpustack.adapters.web.listen_address import split_listen
 from gpustack.adapters.web.tls import TlsFiles
 from gpustack.wire import config, schemas
@@ -50,6 +51,7 @@ class ExtenderSettings(HttpSettings):
         decision_seconds: longest time for one decision, its write included.
         watch_idle_seconds: silence after which a watch is opened again.
         stale_seconds: silence after which what a watch has told is no ground for decisions.
+        metrics: where other machines read metrics; None where none does.
     """
 
     kubeconfig: Path
@@ -61,6 +63,7 @@ class ExtenderSettings(HttpSettings):
     decision_seconds: float
     watch_idle_seconds: float
     stale_seconds: float
+    metrics: remote_metrics.RemoteMetrics | None = None
 
 
 def load(path: Path | None, listen: str | None = None) -> ExtenderSettings:
@@ -86,6 +89,8 @@ def load(path: Path | None, listen: str | None = None) -> ExtenderSettings:
     problems = _take_aliases(values)
     host, port, problem = split_listen(values["listen"], tls=values["tls"] is not None)
     problems += [f"listen: {values['listen']!r} {problem}"] if problem else []
+    values["metrics"], wrong = remote_metrics.read(values["metrics"])
+    problems += wrong
     if values["stale_seconds"] <= values["watch_idle_seconds"]:
         problems.append(
             f"stale_seconds: {values['stale_seconds']:g} must be more than watch_idle_seconds "
@@ -115,8 +120,12 @@ def _settings(values: Mapping[str, Any], host: str, port: int) -> ExtenderSettin
 
 
 def _tls(values: Mapping[str, str]) -> TlsFiles:
-    files = {name: Path(values[name]) for name in ("certificate", "key", "client_ca")}
-    return TlsFiles(**files, client_name=values["client_name"])
+    return TlsFiles(
+        certificate=Path(values["certificate"]),
+        key=Path(values["key"]),
+        client_ca=Path(values["client_ca"]),
+        client_name=values["client_name"],
+    )
 
 
 def _take_aliases(values: dict[str, Any]) -> list[str]:
