@@ -1,6 +1,7 @@
 """TLS for other machines: bad handshakes, slow ones, many, and certificates that change."""
 
 import contextlib
+import dataclasses
 import os
 import resource
 import socket
@@ -121,6 +122,25 @@ def test_a_renewed_certificate_counts_for_the_next_connection(site: Site) -> Non
     with site.serving():
         before = _shown(site)
         site.renew()
+        assert _shown(site) != before
+        assert site.ask(TOKEN).status == 200
+
+
+def test_a_kubelets_renewal_counts_for_the_next_connection(site: Site) -> None:
+    """The kubelet has certificate and key in one file, and a link that it sets to the newest."""
+    link = site.folder / "kubelet-server-current.pem"
+
+    def renew(name: str) -> None:
+        pair = site.authority.server("node", ("127.0.0.1",))
+        (site.folder / name).write_bytes(pair.certificate + pair.key)
+        (site.folder / "next").symlink_to(name)
+        (site.folder / "next").rename(link)
+
+    renew("kubelet-server-1.pem")
+    files = dataclasses.replace(site.files(), certificate=link, key=link)
+    with site.serving(files=lambda: files):
+        before = _shown(site)
+        renew("kubelet-server-2.pem")
         assert _shown(site) != before
         assert site.ask(TOKEN).status == 200
 
