@@ -1,6 +1,7 @@
 """How long a verdict about a token counts, how many are kept, and who waits for whom."""
 
 import concurrent.futures
+import threading
 
 import pytest
 
@@ -98,3 +99,20 @@ def test_a_token_is_asked_about_once_for_all_who_show_it(site: Site) -> None:
         held.release()
         assert {each.result().status for each in asking} == {200}
         assert len(site.api.asked("POST", REVIEW)) == 1
+
+
+def test_a_stop_while_a_question_is_open_logs_no_defect(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    with concurrent.futures.ThreadPoolExecutor(1) as strangers:
+        with site.serving():
+            held = site.api.faults.hold("POST", REVIEW)
+            asking = strangers.submit(site.ask, "invented")
+            assert held.reached.wait(10)
+        held.release()
+        assert isinstance(asking.exception(), OSError)
+        # The question's thread goes on until its answer is there.
+        for thread in threading.enumerate():
+            if thread.name.startswith("token-new"):
+                thread.join(10)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
