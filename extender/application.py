@@ -9,7 +9,9 @@ from extender.api.app import create_app
 from extender.api.scheduler_api import SchedulerApi
 from extender.extender_base import ExtenderBase
 from extender.http.interface import HttpSettings
+from extender.observability.remote_readers import RemoteReaders
 from gpustack.adapters.systemd import Notifier
+from gpustack.adapters.web.listener import Listener
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -38,8 +40,12 @@ class ExtenderApplication:
         notifier: Notifier,
         *,
         watchdog_seconds: float,
+        remote: Listener | None = None,
     ) -> None:
-        """Start the extender; systemd expects a ping each ``watchdog_seconds``, or none where 0."""
+        """Start the extender; systemd expects a ping each ``watchdog_seconds``, or none where 0.
+
+        Metrics are served to ``remote``, too, where it is given.
+        """
         self.service = service
         self._notifier = notifier
         self._ping_seconds = watchdog_seconds / 3
@@ -48,6 +54,7 @@ class ExtenderApplication:
         sys.setswitchinterval(_SWITCH_SECONDS)
         gc.set_threshold(*_GARBAGE)
         service.start()
+        self._remote = None if remote is None else RemoteReaders(remote, service.metrics)
         self.calls = SchedulerApi(service)
         self.routes: WSGIApplication = create_app(
             service,
@@ -63,8 +70,9 @@ class ExtenderApplication:
     def tick(self) -> None:
         """Tell systemd how we are; the server calls it every second.
 
-        A watchdog's ping means that a decision could be made: the loop turns, and the view's lock
-        is not held for ever. It may be held just now; there are many ticks before systemd acts.
+        A watchdog's ping means that a decision could be made, and that remote readers are
+        answered: the loop turns, and the view's lock is not held for ever. It may be held just
+        now; there are many ticks before systemd acts.
         """
         service, now = self.service, time.monotonic()
         status = service.unready or "ready"
@@ -74,10 +82,16 @@ class ExtenderApplication:
             # What is known by now stays: looking through a million objects for garbage would
             # stop every answer for a tenth of a second, and find nothing.
             gc.freeze()
-        if self._ping_seconds and now >= self._next_ping and service.cache.lock.acquire(False):
+        if not self._ping_seconds or now < self._next_ping or not self._answers_readers:
+            return
+        if service.cache.lock.acquire(False):
             service.cache.lock.release()
             self._next_ping = now + self._ping_seconds
             self._notifier.watchdog()
+
+    @property
+    def _answers_readers(self) -> bool:
+        return self._remote is None or self._remote.alive
 
     def refused(self, cause: str) -> None:
         """Count a connection that ended before it became a request."""
@@ -86,4 +100,6 @@ class ExtenderApplication:
     def stop(self) -> None:
         """Tell systemd that we end, and stop the extender."""
         self._notifier.stopping()
+        if self._remote is not None:
+            self._remote.stop()
         self.service.stop()

@@ -13,11 +13,13 @@ from extender.application import ExtenderApplication
 from extender.extender import Extender
 from extender.extender_base import ExtenderBase
 from extender.http.gunicorn_server import GunicornServer
-from extender.http.tls import TlsError
 from extender.offline import OfflineExtender
 from extender.settings import ExtenderSettings
 from gpustack.adapters import kube
 from gpustack.adapters.systemd import Notifier, set_up_log, watchdog_seconds
+from gpustack.adapters.web import remote_metrics
+from gpustack.adapters.web.listener import Listener
+from gpustack.adapters.web.tls import TlsError
 from gpustack.command_line import Parser
 from gpustack.wire.config import ConfigError
 from gpustack.wire.files.source import SourceError
@@ -33,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status: 0 done, 1 failed, 2 wrong use."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    remote: Listener | None = None
     if options.listen is not None and options.snapshot is None:
         parser.error("--listen goes with --snapshot; otherwise set listen in the configuration")
     try:
@@ -41,9 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         server = GunicornServer(
             loaded,
             lambda: ExtenderApplication(
-                compose(loaded), loaded, notifier, watchdog_seconds=seconds
+                compose(loaded), loaded, notifier, watchdog_seconds=seconds, remote=remote
             ),
         )
+        if options.check_config and loaded.metrics is not None:
+            loaded.metrics.check()
     except (ConfigError, SourceError) as error:
         sys.stderr.write(f"{error}\n")
         return _EXIT_USE
@@ -56,12 +61,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.snapshot is None:
         try:
             # Here, not only in the worker: gunicorn would start workers over and over.
-            kube.KubeClient.from_kubeconfig(loaded.kubeconfig)
-        except kube.KubeConfigError as error:
+            remote = _remote(loaded)
+        except (kube.KubeConfigError, OSError) as error:
             logger.error("%s", error)
             return _EXIT_FAILED
+    elif loaded.metrics is not None:
+        logger.warning("metrics.listen is not served with --snapshot: no cluster judges readers")
     server.run()
     return 0
+
+
+def _remote(loaded: ExtenderSettings) -> Listener | None:
+    """Listen for readers of metrics from other machines, where the configuration says so.
+
+    Raises:
+        KubeConfigError: the kubeconfig can't be used, which is for all that follows, too.
+        OSError: the address is taken or not ours.
+    """
+    client = kube.KubeClient.from_kubeconfig(loaded.kubeconfig)
+    if loaded.metrics is None:
+        return None
+    return loaded.metrics.listener(kube.TokenReviewer(client, remote_metrics.PATH).judge)
 
 
 def _parser() -> argparse.ArgumentParser:

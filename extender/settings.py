@@ -5,8 +5,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from extender.http.interface import HttpSettings, is_loopback
-from extender.http.tls import TlsFiles
+from extender.http.interface import HttpSettings
+from gpustack.adapters.web import remote_metrics
+from gpustack.adapters.web.listen_address import split_listen
+from gpustack.adapters.web.tls import TlsFiles
 from gpustack.wire import config, schemas
 from gpustack.wire.nodes import NodeLabels
 
@@ -49,6 +51,7 @@ class ExtenderSettings(HttpSettings):
         decision_seconds: longest time for one decision, its write included.
         watch_idle_seconds: silence after which a watch is opened again.
         stale_seconds: silence after which what a watch has told is no ground for decisions.
+        metrics: where other machines read metrics; None where none does.
     """
 
     kubeconfig: Path
@@ -60,6 +63,7 @@ class ExtenderSettings(HttpSettings):
     decision_seconds: float
     watch_idle_seconds: float
     stale_seconds: float
+    metrics: remote_metrics.RemoteMetrics | None = None
 
 
 def load(path: Path | None, listen: str | None = None) -> ExtenderSettings:
@@ -85,6 +89,8 @@ def load(path: Path | None, listen: str | None = None) -> ExtenderSettings:
     problems = _take_aliases(values)
     host, port, problem = split_listen(values["listen"], tls=values["tls"] is not None)
     problems += [f"listen: {values['listen']!r} {problem}"] if problem else []
+    values["metrics"], wrong = remote_metrics.read(values["metrics"])
+    problems += wrong
     if values["stale_seconds"] <= values["watch_idle_seconds"]:
         problems.append(
             f"stale_seconds: {values['stale_seconds']:g} must be more than watch_idle_seconds "
@@ -114,8 +120,12 @@ def _settings(values: Mapping[str, Any], host: str, port: int) -> ExtenderSettin
 
 
 def _tls(values: Mapping[str, str]) -> TlsFiles:
-    files = {name: Path(values[name]) for name in ("certificate", "key", "client_ca")}
-    return TlsFiles(**files, client_name=values["client_name"])
+    return TlsFiles(
+        certificate=Path(values["certificate"]),
+        key=Path(values["key"]),
+        client_ca=Path(values["client_ca"]),
+        client_name=values["client_name"],
+    )
 
 
 def _take_aliases(values: dict[str, Any]) -> list[str]:
@@ -131,26 +141,3 @@ def _take_aliases(values: dict[str, Any]) -> list[str]:
             problems.append(f"{alias}: {values[alias]!r}, but {section}.{name} is {said!r}")
         values[section] = {**values[section], name: values[alias]}
     return problems
-
-
-def split_listen(listen: str, *, tls: bool) -> tuple[str, int, str]:
-    """Return an address's host and port, and what is wrong with it; "" when nothing is."""
-    host, _, digits = listen.rpartition(":")
-    host, port = host.strip("[]"), int(digits)
-    if port > 65535:
-        return host, port, "has no such port; write 1 to 65535"
-    if host == "localhost":
-        return host, port, ""
-    try:
-        loopback = is_loopback(host)
-    except ValueError:
-        return host, port, "is not an IP address; write 127.0.0.1:3456"
-    if not loopback and not tls:
-        # A client that reaches the port can have cards reserved for any pod.
-        return (
-            host,
-            port,
-            "is not a loopback address; plain HTTP is served to this host only: set tls, or listen "
-            "on 127.0.0.1",
-        )
-    return host, port, ""

@@ -16,9 +16,10 @@ import werkzeug.exceptions
 import gpustack
 from extender.api import page, scheduler_api, v1
 from extender.extender_base import ExtenderBase
-from extender.http import heads, tls
+from extender.http import heads
 from extender.http.interface import CONNECTION
-from extender.observability.rate_limited_log import RateLimitedLog
+from gpustack.adapters.web import tls
+from gpustack.adapters.web.rate_limited_log import RateLimitedLog
 from gpustack.wire.host_header import AllowedHosts
 
 logger = logging.getLogger(__name__)

@@ -10,11 +10,13 @@ import ssl
 import time
 from typing import Any, Final
 
-from extender.http import fast_path, tls
-from extender.http.interface import HttpSettings, is_loopback
+from extender.http import fast_path
+from extender.http.interface import HttpSettings
 from extender.http.request_buffer import RequestBuffer
 from extender.http.response_buffer import ResponseBuffer
-from extender.http.tls_socket import TlsSocket
+from gpustack.adapters.web import tls
+from gpustack.adapters.web.listen_address import is_loopback
+from gpustack.adapters.web.tls_socket import TlsSocket
 from gpustack.wire.host_header import HttpRefusal
 
 logger = logging.getLogger(__name__)

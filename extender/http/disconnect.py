@@ -7,7 +7,7 @@ import select
 import socket
 from typing import Final
 
-from extender.http.tls_socket import TlsSocket
+from gpustack.adapters.web.tls_socket import TlsSocket
 
 _CLOSED: Final = select.POLLRDHUP | select.POLLHUP | select.POLLERR | select.POLLNVAL
 

@@ -50,8 +50,8 @@ from extender.http.connection import ClientConnection
 from extender.http.interface import CONNECTION, HOLD_SECONDS, Application, Compose, HttpSettings
 from extender.http.request_buffer import RequestBuffer
 from extender.http.request_threads import RequestThreads
-from extender.http.tls import TlsContexts
-from extender.observability.rate_limited_log import RateLimitedLog
+from gpustack.adapters.web.rate_limited_log import RateLimitedLog
+from gpustack.adapters.web.tls import TlsContexts
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication

@@ -5,12 +5,11 @@ second one; ``tests/extender/http/test_promises.py`` tries every promise with bo
 """
 
 import enum
-import ipaddress
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from extender.http.tls import TlsFiles
+from gpustack.adapters.web.tls import TlsFiles
 from gpustack.wire.host_header import AllowedHosts
 
 if TYPE_CHECKING:
@@ -127,14 +126,3 @@ class Promise(enum.Enum):
     PLACES = "where connections run out, the one that has waited longest is closed"
     RELOAD = "renewed certificates count for the next connection, and open ones go on"
     GRACEFUL_END = "SIGTERM ends no request that has begun, and takes no new connection"
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether an IP address is this host's own.
-
-    Raises:
-        ValueError: not an IP address.
-    """
-    address = ipaddress.ip_address(host)
-    mapped = getattr(address, "ipv4_mapped", None)  # how a socket for both families shows IPv4
-    return (mapped or address).is_loopback

@@ -24,8 +24,8 @@ from extender.http.connection import ClientConnection, RequestRefused
 from extender.http.handshake_budget import HandshakeBudget
 from extender.http.interface import HttpSettings
 from extender.http.request_threads import RequestThreads
-from extender.http.tls import TlsContexts
-from extender.observability.rate_limited_log import RateLimitedLog
+from gpustack.adapters.web.rate_limited_log import RateLimitedLog
+from gpustack.adapters.web.tls import TlsContexts
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ import socket
 import ssl
 from typing import Any
 
-from extender.http.tls_socket import TlsSocket
+from gpustack.adapters.web.tls_socket import TlsSocket
 
 
 class ResponseBuffer:

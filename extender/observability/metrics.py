@@ -2,21 +2,26 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 import gpustack
-from gpustack.adapters import exposition
+from gpustack.adapters.web import exposition
 
 # From the cost of one thin decision to the scheduler's time limit.
 _BUCKETS: Final = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.125, 0.25, 0.5, 1, 2, 4, 8)
 
 
 class Metrics:
-    """What `/metrics` shows."""
+    """What `/metrics` shows.
+
+    Attributes:
+        readers_dropped: how many remote readers' connections were closed without an answer.
+    """
 
     def __init__(self, cluster: Collector, *, reservations: Callable[[], int]) -> None:
         """Begin to count; ``cluster`` and ``reservations`` are read for each answer."""
@@ -56,6 +61,8 @@ class Metrics:
             "gpustack_extender_reservations", "Pods that hold cards and aren't bound."
         ).set_function(reservations)
         self.registry.register(cluster)
+        self.readers_dropped: Callable[[], int] = lambda: 0
+        self.registry.register(_ReadersDropped(self))
 
     def show_watch_age(self, resource: str, age_seconds: Callable[[], float]) -> None:
         """Show how long ago a watch heard of the API server."""
@@ -76,6 +83,18 @@ class Metrics:
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return what Prometheus reads in a form that it accepts, and that form's content type."""
         return exposition.render(self.registry, accept)
+
+
+class _ReadersDropped(Collector):
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "gpustack_extender_readers_dropped",
+            "Connections to metrics.listen that were closed before they had their answer.",
+            value=self._metrics.readers_dropped(),
+        )
 
 
 def _finite(age: Callable[[], float]) -> float:

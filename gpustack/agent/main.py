@@ -14,6 +14,7 @@ from gpustack import __version__
 from gpustack.adapters.control import ControlClient, ControlRefusal, ControlUnavailable
 from gpustack.adapters.nvml import Nvml
 from gpustack.adapters.systemd import DescriptorStore, Notifier, set_up_log
+from gpustack.adapters.web.tls import TlsError
 from gpustack.agent import settings
 from gpustack.agent.app import Agent
 from gpustack.agent.control.server import SOCKET
@@ -38,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         configuration = settings.load(options.config)
-    except ConfigError as error:
+        if options.check_config and configuration.metrics is not None:
+            configuration.metrics.check()
+    except (ConfigError, TlsError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (before logging is set up)
         return _WRONG_USE
     if options.check_config:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gpustack.adapters.web import remote_metrics
 from gpustack.wire import schemas
 from gpustack.wire.config import ConfigError, load_config
 from gpustack.wire.files.original_config import VolumeNames, extra_devices, volume_names
@@ -36,6 +37,7 @@ class AgentSettings:
     http_address: str
     http_port: int
     http_allowed_hosts: tuple[str, ...]
+    metrics: remote_metrics.RemoteMetrics | None
     hook_version: str
     context_bytes: int
     health_poll_seconds: float
@@ -85,13 +87,16 @@ def from_mapping(config: Mapping[str, Any], file: pathlib.Path) -> AgentSettings
     """Turn a checked configuration, defaults included, into settings.
 
     Raises:
-        ConfigError: a file of the original's that it names can't be used, or CDI is on and the
-            domain can't be the vendor.
+        ConfigError: a file of the original's that it names can't be used, CDI is on and the
+            domain can't be the vendor, or nobody may read at the address of metrics.
     """
     if config["cdi"]["enabled"] and _CDI_VENDOR.fullmatch(config["domain"]) is None:
         problem = f"domain: {config['domain']!r} does not begin with a letter, as a CDI vendor does"
         raise ConfigError(file, [f"{problem}; change it, or set cdi.enabled to false"])
     driver = config["driver"]
+    metrics, problems = remote_metrics.read(config["metrics"])
+    if problems:
+        raise ConfigError(file, problems)
     return AgentSettings(
         file=file,
         node_name=config["node_name"] or socket.gethostname().lower(),
@@ -106,6 +111,7 @@ def from_mapping(config: Mapping[str, Any], file: pathlib.Path) -> AgentSettings
         http_address=config["http"]["address"],
         http_port=config["http"]["port"],
         http_allowed_hosts=tuple(config["http"]["allowed_hosts"]),
+        metrics=metrics,
         hook_version=config["hook"]["version"],
         context_bytes=config["hook"]["context_bytes"],
         health_poll_seconds=float(config["health"]["poll_seconds"]),

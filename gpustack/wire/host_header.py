@@ -34,8 +34,12 @@ class HttpRefusal:
 class AllowedHosts:
     """The names under which a server answers; those of loopback always belong to them."""
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        """Take names and addresses, without ports; addresses of IPv6 with or without brackets."""
+    def __init__(self, names: Iterable[str] = (), *, any_name: bool = False) -> None:
+        """Take names and addresses, without ports; addresses of IPv6 with or without brackets.
+
+        With ``any_name`` a header must be well formed, and may name any server.
+        """
+        self._any_name = any_name
         self._names = frozenset(_normal(name.strip("[]")) for name in names)
 
     def refusal(self, values: Sequence[str], *, required: bool = True) -> HttpRefusal | None:
@@ -56,7 +60,7 @@ class AllowedHosts:
         if found is None or int(found["port"] or 0) > 65535:
             return HttpRefusal(400, f"Host: {value[:_SHOWN]!r} is no host with or without a port")
         name = _normal(found["v6"] or found["name"])
-        if name == _LOCAL or name in self._names or _is_loopback(name):
+        if self._any_name or name == _LOCAL or name in self._names or _is_loopback(name):
             return None
         # 421 (RFC 9110, 15.5.20): the request has reached a server that isn't meant.
         return HttpRefusal(

@@ -23,7 +23,7 @@ _ALWAYS = 10**6
 
 
 def _ask(host: Host, path: str) -> tuple[int, str]:
-    asker = http.client.HTTPConnection("127.0.0.1", host.agent.web.port, timeout=_SECONDS)
+    asker = http.client.HTTPConnection("127.0.0.1", host.agent.web.ports[0], timeout=_SECONDS)
     try:
         asker.request("GET", path)
         answer = asker.getresponse()

@@ -69,11 +69,18 @@ def lay_policies(plane: ControlPlane, folder: pathlib.Path, **variables: object)
 _POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmission"
 
 
-def rbac_objects(name: str = "rbac") -> list[dict[str, Any]]:
-    """Return what a template of the role makes of the role's defaults."""
+def rbac_objects(name: str = "rbac", *, token_reviews: bool = False) -> list[dict[str, Any]]:
+    """Return what a template of the role makes of the role's defaults.
+
+    Args:
+        name: of the template.
+        token_reviews: whether the extender judges readers of metrics by their tokens.
+    """
     template = (ROLE / "templates" / f"{name}.yml.j2").read_text()
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701
-    text = environment.from_string(template).render(_variables())
+    environment.filters["bool"] = bool  # Ansible's own
+    variables = {**_variables(), "cluster_objects_token_reviews": token_reviews}
+    text = environment.from_string(template).render(variables)
     return [value for value in yaml.safe_load_all(text) if value]
 
 

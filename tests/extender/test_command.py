@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import gpustack
 from extender import main, settings
-from extender.http.interface import is_loopback
+from gpustack.adapters.web.listen_address import is_loopback, split_listen
 from gpustack.wire.nodes import NodeLabels
 from tests.extender.client import eventually
 from tests.extender.mini_cluster import PREDICATES, node, pod
@@ -99,9 +99,9 @@ def test_plain_http_is_for_this_host_only_whatever_the_address(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
     host = f"[{address}]" if address.version == 6 else str(address)
-    _, _, problem = settings.split_listen(f"{host}:3456", tls=False)
+    _, _, problem = split_listen(f"{host}:3456", tls=False)
     assert (problem == "") == is_loopback(str(address))
-    assert settings.split_listen(f"{host}:3456", tls=True) == (str(address), 3456, "")
+    assert split_listen(f"{host}:3456", tls=True) == (str(address), 3456, "")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from extender.extender_base import ExtenderBase
 from extender.offline import OfflineExtender
 from extender.settings import load as load_settings
 from gpustack.adapters.systemd import Notifier
+from gpustack.adapters.web.listener import Listener
 from tests.cli import snapshots
 from tests.extender.client import WAIT_SECONDS, eventually
 from tests.extender.mini_cluster import settings
@@ -132,3 +133,29 @@ def test_the_status_names_the_missing_lists_and_then_says_ready(
     eventually(lambda: says(b"STATUS=the first list of pods is still missing"))
     held.release()
     eventually(lambda: says(b"STATUS=ready"))
+
+
+class _Broken(Listener):
+    async def serve(self, *_: object) -> None:
+        raise RuntimeError("a defect")
+
+
+def test_no_tick_pings_the_watchdog_once_readers_are_not_answered(
+    quiet: OfflineExtender,
+    api: FakeKubeApi,
+    tmp_path: Path,
+    systemd: Systemd,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    application = ExtenderApplication(
+        quiet,
+        settings(api, tmp_path),
+        Notifier(systemd.address),
+        watchdog_seconds=0.000_001,
+        remote=_Broken(address="127.0.0.1", port=0),
+    )
+    eventually(lambda: "a defect" in caplog.text)
+    eventually(lambda: not any(each.name == "remote-readers" for each in threading.enumerate()))
+    application.tick()
+    assert systemd.heard() == [b"STATUS=ready"]
+    application.stop()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import werkzeug.serving
 
 from extender.http.interface import CONNECTION, Application, Compose, HttpSettings
-from extender.http.tls import TlsContexts
+from gpustack.adapters.web.tls import TlsContexts
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication, WSGIEnvironment

@@ -6,7 +6,8 @@
         api.faults.fail("PATCH", r"/pods/", status=500, times=1)
 
 It serves list (pages, field and label selectors), watch (bookmarks, 410), get, create, patch, put,
-delete, ``pods/NAME/status`` and ``pods/NAME/binding``, for any resource of any group. ``requests``
+delete, ``pods/NAME/status`` and ``pods/NAME/binding``, for any resource of any group, and it
+reviews ``tokens`` and ``rights``. ``requests``
 has every request. Faults and delays are in ``faults``; ``hold_watches`` keeps changes from watchers
 until ``release_watches``, so that a test of lag doesn't sleep, and ``lag_seconds`` delays each
 change by so much.
@@ -42,6 +43,8 @@ class FakeKubeApi:
         self.stopping = False
         self.held = False  # guarded by store.changed
         self.lag_seconds = 0.0
+        self.tokens: dict[str, KubeObject] = {}  # who shows them, as a TokenReview says it
+        self.rights: set[tuple[str, str, str]] = set()  # username, verb, path
         self.bookmarked = 0  # the version of the last send_bookmarks; guarded by store.changed
         self._tls = tls
         self._server = Server(("127.0.0.1", 0), Handler, api=self, tls=tls)

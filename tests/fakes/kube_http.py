@@ -166,6 +166,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if request.query.get("watch") in {"1", "true"}:
                 return self._watch(key, request.query)
             return 200, self._list(key, request.query)
+        api, body = self.server.api, request.body or {}
+        if request.method == "POST" and key[0] in kube_rules.REVIEWS:
+            return 201, kube_rules.reviewed(key[0], body, api.tokens, api.rights)
         return self._object(request, key, path["sub"] or "")
 
     def _object(self, request: Request, key: Key, sub: str) -> tuple[int, KubeObject]:

@@ -73,3 +73,12 @@ def test_a_missing_or_second_header_is_400_and_http_1_0_may_omit_it() -> None:
     assert status("localhost", "localhost") == 400
     assert OURS.refusal([], required=False) is None
     assert OURS.refusal(["evil.example"], required=False) is not None
+
+
+def test_where_any_name_is_ours_a_header_must_be_well_formed() -> None:
+    hosts = AllowedHosts(any_name=True)
+    assert hosts.refusal(["gpu1.example.com:5679"]) is None
+    for values in ([], ["a", "b"], ["a/b"]):
+        refused = hosts.refusal(values)
+        assert refused is not None
+        assert refused.status == 400

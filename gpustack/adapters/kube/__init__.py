@@ -17,6 +17,7 @@ from gpustack.adapters.kube.errors import (
 )
 from gpustack.adapters.kube.events import EventRecorder, ObjectEvent
 from gpustack.adapters.kube.listing import Page
+from gpustack.adapters.kube.token_review import TokenReviewer
 from gpustack.adapters.kube.watch import Watcher, as_json
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "KubeUnavailable",
     "ObjectEvent",
     "Page",
+    "TokenReviewer",
     "Watcher",
     "as_json",
 ]

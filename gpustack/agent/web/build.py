@@ -4,14 +4,17 @@ from collections.abc import Iterable
 
 from prometheus_client.registry import Collector
 
+from gpustack.adapters.kube import KubeClient, TokenReviewer
+from gpustack.adapters.web import remote_metrics
+from gpustack.adapters.web.listener import Listener
+from gpustack.adapters.web.server import WebServer
 from gpustack.agent.condition import Condition
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.settings import AgentSettings
 from gpustack.agent.web.display import Display
 from gpustack.agent.web.metrics import Number, registry
-from gpustack.agent.web.pages import pages
-from gpustack.agent.web.server import WebServer
+from gpustack.agent.web.pages import METRICS, pages
 from gpustack.agent.web.usage import UsageReader
 
 
@@ -29,17 +32,24 @@ def build(
     """Return the server, not started.
 
     Raises:
-        OSError: the address is taken or not ours.
+        OSError: an address is taken or not ours.
+        KubeConfigError: the kubeconfig can't be used.
     """
     metrics = registry(inventory, records, usage, numbers=numbers, others=figures)
-    return WebServer(
+    table = pages(
+        registry=metrics,
+        display=display,
+        unready=condition.unready,
+        unwell=condition.unwell,
+    )
+    local = Listener(
         address=settings.http_address,
         port=settings.http_port,
         hosts=settings.http_allowed_hosts,
-        pages=pages(
-            registry=metrics,
-            display=display,
-            unready=condition.unready,
-            unwell=condition.unwell,
-        ),
     )
+    if settings.metrics is None:
+        return WebServer({local: table})
+    # Connections of its own: no question about a token waits for those of pods.
+    client = KubeClient.from_kubeconfig(settings.kubeconfig)
+    remote = settings.metrics.listener(TokenReviewer(client, remote_metrics.PATH).judge)
+    return WebServer({local: table, remote: {path: table[path] for path in METRICS}})

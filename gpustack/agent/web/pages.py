@@ -7,11 +7,14 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from gpustack.adapters import exposition
+from gpustack.adapters.web import exposition
+from gpustack.adapters.web.exchange import Response
+from gpustack.adapters.web.page_threads import Page
 from gpustack.agent.web.display import Display
-from gpustack.agent.web.exchange import Response
-from gpustack.agent.web.server import Page
 from gpustack.wire.one_line import one_line
+
+METRICS: Final = ("/metrics", "/metric")
+"""The paths of the metrics: Prometheus's own, and the original's."""
 
 _LONGEST_LINE: Final = 500  # characters of one reason not to be ready
 
@@ -37,8 +40,7 @@ def pages(
         return Response(content_type=content_type, body=text)
 
     return {
-        "/metrics": metrics,
-        "/metric": metrics,
+        **dict.fromkeys(METRICS, metrics),
         "/healthz": lambda _: _probe(unwell()),
         "/readyz": lambda _: _probe(unready()),
         "/version": lambda _: _json({"version": display.version()}),

@@ -217,7 +217,7 @@ def test_no_view_that_is_silent_counts_as_agreement(host: Host) -> None:
 
 def test_the_metric_has_each_reason(host: Host) -> None:
     host.start_agent()
-    asker = http.client.HTTPConnection("127.0.0.1", host.agent.web.port, timeout=10)
+    asker = http.client.HTTPConnection("127.0.0.1", host.agent.web.ports[0], timeout=10)
     with contextlib.closing(asker):
         asker.request("GET", "/metrics")
         text = asker.getresponse().read().decode()

@@ -114,7 +114,7 @@ def test_metrics_count_closed_cards_by_a_bounded_reason(host: Host) -> None:
 
 
 def _metrics(host: Host) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{host.agent.web.port}/metrics") as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{host.agent.web.ports[0]}/metrics") as answer:
         return str(answer.read().decode())
 
 

@@ -43,7 +43,7 @@ NONSENSE = {
 
 
 def _is_ready(host: Host) -> bool:
-    address = f"http://127.0.0.1:{host.agent.web.port}/readyz"
+    address = f"http://127.0.0.1:{host.agent.web.ports[0]}/readyz"
     with urllib.request.urlopen(address, timeout=10) as answer:
         return bool(answer.status == 200)
 

@@ -22,7 +22,7 @@ from tests.fakes.nvml import card
 
 
 def _get(host: Host, path: str) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{host.agent.web.port}{path}") as response:
+    with urllib.request.urlopen(f"http://127.0.0.1:{host.agent.web.ports[0]}{path}") as response:
         return str(response.read().decode())
 
 

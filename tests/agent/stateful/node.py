@@ -73,6 +73,7 @@ class Node:
             http_address="127.0.0.1",
             http_port=0,
             http_allowed_hosts=(),
+            metrics=None,
             hook_version=self._files.hook.name,
             context_bytes=64 << 20,
             health_poll_seconds=5.0,

@@ -38,7 +38,7 @@ def _call(host: Host, method: str, kind: Any) -> Any:
 
 
 def _page(host: Host, path: str) -> Any:
-    with urllib.request.urlopen(f"http://127.0.0.1:{host.agent.web.port}{path}") as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{host.agent.web.ports[0]}{path}") as answer:
         return json.load(answer)
 
 

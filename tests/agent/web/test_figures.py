@@ -24,7 +24,7 @@ _NS = 1_000_000_000
 
 def _scraped(host: Host) -> dict[str, list[tuple[Mapping[str, str], float]]]:
     """Return the samples by name, each with its labels."""
-    client = http.client.HTTPConnection("127.0.0.1", host.agent.web.port, timeout=10)
+    client = http.client.HTTPConnection("127.0.0.1", host.agent.web.ports[0], timeout=10)
     with contextlib.closing(client):
         client.request("GET", "/metrics", headers={"Accept": "application/openmetrics-text"})
         text = client.getresponse().read().decode()

@@ -27,7 +27,7 @@ _ORIGINAL = {
 
 def _ask(host: Host, path: str, **headers: str) -> tuple[int, str, str]:
     """Return status, content type and body."""
-    asker = http.client.HTTPConnection("127.0.0.1", host.agent.web.port, timeout=_SECONDS)
+    asker = http.client.HTTPConnection("127.0.0.1", host.agent.web.ports[0], timeout=_SECONDS)
     with contextlib.closing(asker):
         asker.request("GET", path, headers=headers)
         answer = asker.getresponse()
@@ -50,7 +50,7 @@ def test_a_scrape_is_answered_among_1100_dripping_clients(host: Host) -> None:
     threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
     with contextlib.ExitStack() as stack:
         for _ in range(_DRIPPERS):
-            client = socket.create_connection(("127.0.0.1", host.agent.web.port), _SECONDS)
+            client = socket.create_connection(("127.0.0.1", host.agent.web.ports[0]), _SECONDS)
             stack.enter_context(client).sendall(b"GET /version HTTP/1.1\r\nHost: loc")
         status, _, text = _ask(host, "/metrics")
         assert status == 200

@@ -94,7 +94,7 @@ class GoodHost:
         self.agent_config: dict[str, Any] = yaml.safe_load(
             (self.host.root / "agent.yml").read_text()
         )
-        address, port = "127.0.0.1", self.host.agent.web.port
+        address, port = "127.0.0.1", self.host.agent.web.ports[0]
         self.agent_config["http"] = {"address": address, "port": port}
         user = {"client-certificate": str(self.client_certificate), "token": token(days_left=300)}
         authority = base64.b64encode(certificate(days_left=3000, days_whole=3650).encode())

@@ -77,7 +77,7 @@ def test_several_agents_are_one_list(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_real_agent_is_asked(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     host.start_agent()
     host.kubelet.admit(host.share("p", 1))
-    url = f"http://127.0.0.1:{host.agent.web.port}"
+    url = f"http://127.0.0.1:{host.agent.web.ports[0]}"
     (pod,) = ask(capsys, "--agent", url)["pods"]
     assert (pod["pod"], pod["node"], pod["guaranteed_cores"]) == ("p", NODE, 50.0)
     assert pod["guaranteed_memory_bytes"] == 8 * GIB

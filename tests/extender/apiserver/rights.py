@@ -3,16 +3,12 @@
 import dataclasses
 import functools
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-import jinja2
-import yaml
-
 from gpustack.wire.keys import Keys
+from tests.control_plane import identity
 from tests.fakes.kube_http import Request
 
-_TEMPLATE = Path(__file__).parents[3] / "roles/cluster_objects/templates/rbac.yml.j2"
 _NAMESPACE = "kube-system"
 _KEYS = Keys()
 _PREFIXES = (f"{_KEYS.domain}/predicate-", _KEYS.gpu_assigned, _KEYS.gpu_retry)
@@ -20,15 +16,10 @@ _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete
 
 
 @functools.cache
-def roles() -> tuple[dict[str, Any], ...]:
-    """Return ClusterRole and Role as a site with default variables gets them."""
-    template = jinja2.Template(_TEMPLATE.read_text(), undefined=jinja2.StrictUndefined)
-    text = template.render(
-        __cluster_objects_name="gpustack-extender",
-        cluster_objects_namespace=_NAMESPACE,
-        cluster_objects_quota_config_map="gpuquota",
-    )
-    return tuple(one for one in yaml.safe_load_all(text) if one["kind"] in ("ClusterRole", "Role"))
+def roles(*, token_reviews: bool = False) -> tuple[dict[str, Any], ...]:
+    """Return ClusterRole and Role as a site gets them, with or without tokens of readers."""
+    objects = identity.rbac_objects(token_reviews=token_reviews)
+    return tuple(one for one in objects if one["kind"] in ("ClusterRole", "Role"))
 
 
 def granted() -> set[tuple[str, str]]:
@@ -47,9 +38,10 @@ def used(requests: Iterable[Request]) -> set[tuple[str, str]]:
     return {(asked.resource, asked.verb) for asked in map(_Asked.of, list(requests))}
 
 
-def forbidden(requests: Iterable[Request]) -> list[str]:
+def forbidden(requests: Iterable[Request], *, token_reviews: bool = False) -> list[str]:
     """Return the requests that an API server with these roles and policies answers with 403."""
-    unlawful = {str(one) for one in map(_Asked.of, list(requests)) if not _allowed(one)}
+    given = roles(token_reviews=token_reviews)
+    unlawful = {str(one) for one in map(_Asked.of, list(requests)) if not _allowed(one, given)}
     return sorted(unlawful | {one.path for one in list(requests) if not _confined(one)})
 
 
@@ -98,13 +90,13 @@ class _Asked:
         )
 
 
-def _allowed(asked: _Asked) -> bool:
+def _allowed(asked: _Asked, given: Iterable[dict[str, Any]]) -> bool:
     return any(
         (role["kind"] == "ClusterRole" or asked.namespace == _NAMESPACE)
         and asked.group in rule["apiGroups"]
         and asked.resource in rule["resources"]
         and asked.verb in rule["verbs"]
         and asked.name in rule.get("resourceNames", [asked.name])
-        for role in roles()
+        for role in given
         for rule in role["rules"]
     )

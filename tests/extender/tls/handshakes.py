@@ -14,8 +14,8 @@ from extender.extender import Extender
 from extender.http.connection import ClientConnection
 from extender.http.gunicorn_server import GunicornServer
 from extender.http.request_threads import RequestThreads
-from extender.http.tls import TlsContext, TlsContexts
 from gpustack.adapters.systemd import Notifier
+from gpustack.adapters.web.tls import TlsContext, TlsContexts
 
 
 def count() -> None:

@@ -15,9 +15,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from extender.http.client_certificates import ClientMessages
-from extender.http.tls import TlsContexts, TlsFiles
-from extender.http.tls_socket import TlsSocket
+from gpustack.adapters.web.client_certificates import ClientMessages
+from gpustack.adapters.web.tls import TlsContexts, TlsFiles
+from gpustack.adapters.web.tls_socket import TlsSocket
 from tests.extender.tls import hostile_certificates
 from tests.extender.tls.certificate_holders import (
     CLIENT,
@@ -33,7 +33,7 @@ from tests.extender.tls.certificate_holders import (
 from tests.testbed.host_files import certificates
 
 MOST: Final = 8
-UNKNOWN_ISSUER: Final = "has no issuer in tls[.]client_ca"
+UNKNOWN_ISSUER: Final = "has no issuer in client_ca"
 PLAIN: Final = LOWER.sign("client", authority=False)  # no authority, and says so
 # Of processor time, for a message; each of these certificates alone may cost OpenSSL more.
 COST_SECONDS: Final = 0.1
@@ -178,7 +178,8 @@ def test_a_renewed_authority_counts_for_the_next_connection(tmp_path: Path) -> N
     site = Site(tmp_path, KEYS["P-256"]())
     contexts = TlsContexts(site.files)
     before = contexts.current().authorities
-    Path(site.files.client_ca).write_bytes(ROOT.pem + UPPER.pem)
+    assert site.files.client_ca is not None
+    site.files.client_ca.write_bytes(ROOT.pem + UPPER.pem)
     assert contexts.current().authorities == (ROOT.certificate, UPPER.certificate) != before
 
 

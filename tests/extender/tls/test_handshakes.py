@@ -16,7 +16,7 @@ import pytest
 from extender.http.connection import ClientConnection, RequestRefused
 from extender.http.handshake_budget import HandshakeBudget
 from extender.http.interface import HttpSettings
-from extender.http.tls import TlsContexts, TlsFiles
+from gpustack.adapters.web.tls import TlsContexts, TlsFiles
 from tests.extender.http.test_connection_turns import secured
 from tests.extender.tls.hostile_certificates import FORMS
 from tests.extender.tls.test_client_certificates import UNKNOWN_ISSUER, message
@@ -32,7 +32,12 @@ def pair(tmp_path: Path) -> Iterator[tuple[socket.socket, ClientConnection]]:
     """A client, and the server's side of its connection."""
     values, _ = secured(tmp_path)
     paths = {name: Path(path) for name, path in values["tls"].items()}
-    files = TlsFiles(**paths, client_name="system:kube-scheduler")
+    files = TlsFiles(
+        certificate=paths["certificate"],
+        key=paths["key"],
+        client_ca=paths["client_ca"],
+        client_name="system:kube-scheduler",
+    )
     settings = HttpSettings(
         host="127.0.0.1",
         port=0,

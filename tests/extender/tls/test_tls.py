@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from extender.http.tls import TlsContexts, TlsError, TlsFiles
+from gpustack.adapters.web.tls import TlsContexts, TlsError, TlsFiles
 from tests.extender.client import WAIT_SECONDS, Answer, call
 from tests.extender.mini_cluster import PREDICATES, node
 from tests.extender.process import Process, process
@@ -54,7 +54,10 @@ class Site:
     @property
     def files(self) -> TlsFiles:
         return TlsFiles(
-            client_name=SCHEDULER, **{name: Path(path) for name, path in self.settings.items()}
+            certificate=self.served.certificate,
+            key=self.served.key,
+            client_ca=self.root.certificate,
+            client_name=SCHEDULER,
         )
 
     def context(self, client: certificates.Pair | None) -> ssl.SSLContext:
@@ -128,8 +131,8 @@ def bad_client(site: Site, kind: str) -> certificates.Pair | None:
         ("none", "the client shows no certificate"),
         ("expired", "certificate has expired"),
         ("future", "certificate is not yet valid"),
-        ("stranger", "has no issuer in tls.client_ca"),
-        ("self-signed", "has no issuer in tls.client_ca"),
+        ("stranger", "has no issuer in client_ca"),
+        ("self-signed", "has no issuer in client_ca"),
         ("server's", "unsuitable certificate purpose"),
     ],
 )

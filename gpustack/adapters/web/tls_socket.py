@@ -10,8 +10,8 @@ import socket
 import ssl
 from typing import Any, Final
 
-from extender.http.client_certificates import ClientMessages
-from extender.http.tls import TlsContext
+from gpustack.adapters.web.client_certificates import ClientMessages
+from gpustack.adapters.web.tls import TlsContext
 
 _HEAD_BYTES: Final = 5  # type, version and length of a record (RFC 8446, 5.1)
 # In one call. A handshake is made of ten, and nearly each that follows brings bytes of a request.

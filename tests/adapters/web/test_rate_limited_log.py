@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.observability.rate_limited_log import RateLimitedLog
+from gpustack.adapters.web.rate_limited_log import RateLimitedLog
 
 SECONDS = 10.0
 MOST = 256

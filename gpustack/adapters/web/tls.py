@@ -1,9 +1,9 @@
-"""TLS towards kube-scheduler: our certificate, and which client may ask for decisions.
+"""TLS of a server: our certificate, and the authority of its clients' certificates.
 
-Every caller shows a certificate of the configured authority; whose subject may have cards
-reserved is one name, and the application's to compare (``common_name``). The files are looked at
-for every new connection, so that a renewed certificate counts at once; connections that are open
-stay. A session is resumed only while its connection is open: a resumed one doesn't look at the
+What a client may do whose certificate the authority has signed is the application's to say: whose
+subject may have cards reserved is one name (``common_name``). The files are looked at for every
+new connection, so that a renewed certificate counts at once; connections that are open stay. A
+session is resumed only while its connection is open: a resumed one doesn't look at the
 certificate's dates again.
 """
 
@@ -56,14 +56,20 @@ class TlsFiles:
     Attributes:
         certificate: ours, PEM, with its intermediate certificates.
         key: its private key, PEM, without a passphrase.
-        client_ca: the authorities whose clients are let in, PEM.
-        client_name: common name of the client that may have pods decided about.
+        client_ca: the authorities whose clients are let in, PEM; None where no client is asked for
+            a certificate.
+        client_name: common name of the client that may have pods decided about; "" where there are
+            no decisions.
+        section: where the files are named in the configuration, for errors.
+        client_required: whether a client must show a certificate.
     """
 
     certificate: Path
     key: Path
-    client_ca: Path
-    client_name: str
+    client_ca: Path | None
+    client_name: str = ""
+    section: str = "tls"
+    client_required: bool = True
 
     def context(self) -> TlsContext:
         """Read the files.
@@ -76,55 +82,72 @@ class TlsFiles:
                 regular_file.read(path, max_bytes=_MOST_BYTES)
             except (OSError, ValueError) as error:
                 problem = error.strerror if isinstance(error, OSError) else error
-                raise TlsError(f"tls.{setting}: {path}: {problem}") from error
+                raise TlsError(f"{self.section}.{setting}: {path}: {problem}") from error
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         # 1.3 encrypts the client's certificates, and they must be looked at before OpenSSL
         # decodes them (``client_certificates``). It also knows ffdhe8192, which a hello of 1 KB may
         # ask for at 0.15 s of processor time; 1.2 agrees on curves only.
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
-        context.verify_mode = ssl.CERT_REQUIRED
         context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
         try:
             # An empty passphrase instead of a question on the terminal.
             context.load_cert_chain(self.certificate, self.key, password=b"")
         except (ssl.SSLError, ValueError) as error:
             raise TlsError(
-                f"tls.certificate and tls.key: {self.certificate} and {self.key} are no PEM "
-                f"certificate and its key: {_reason(error)}"
+                f"{self.section}.certificate and {self.section}.key: {self.certificate} and "
+                f"{self.key} are no PEM certificate and its key: {_reason(error)}"
             ) from error
+        return TlsContext(context, self._authorities(context))
+
+    def _authorities(self, context: ssl.SSLContext) -> tuple[x509.Certificate, ...]:
+        """Let a context ask for certificates of the authorities, and return these."""
+        if self.client_ca is None:
+            return ()
+        context.verify_mode = ssl.CERT_REQUIRED if self.client_required else ssl.CERT_OPTIONAL
         try:
             context.load_verify_locations(self.client_ca)
-            authorities = x509.load_pem_x509_certificates(self.client_ca.read_bytes())
+            return tuple(x509.load_pem_x509_certificates(self.client_ca.read_bytes()))
         except (ssl.SSLError, ValueError, x509.InvalidVersion) as error:
             raise TlsError(
-                f"tls.client_ca: {self.client_ca} holds no PEM certificate: {_reason(error)}"
+                f"{self.section}.client_ca: {self.client_ca} holds no PEM certificate: "
+                f"{_reason(error)}"
             ) from error
-        return TlsContext(context, tuple(authorities))
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
         """Return what changes when a file does; a missing one counts as nothing."""
         return tuple(_stamp(path) for _, path in self._named())
 
     def _named(self) -> tuple[tuple[str, Path], ...]:
-        return (("certificate", self.certificate), ("key", self.key), ("client_ca", self.client_ca))
+        ours = (("certificate", self.certificate), ("key", self.key))
+        return ours if self.client_ca is None else (*ours, ("client_ca", self.client_ca))
 
 
 class TlsContexts:
     """The context for the next connection, renewed when the files have changed."""
 
-    def __init__(self, files: TlsFiles) -> None:
+    def __init__(self, files: TlsFiles, *, required: bool = True) -> None:
         """Read the files for the first time.
 
         Raises:
-            TlsError: they can't be used.
+            TlsError: they can't be used, and are required to begin with.
         """
         self._files = files
         self._lock = threading.Lock()
         self._stamp = files.stamp()
-        self._context = files.context()
+        self._context: TlsContext | None = None
+        try:
+            self._context = files.context()
+        except TlsError as error:
+            if required:
+                raise
+            logger.error("certificates can't be used until they change: %s", error)
 
     def current(self) -> TlsContext:
-        """Return the newest usable context; files that can't be used keep the last good one."""
+        """Return the newest usable context; files that can't be used keep the last good one.
+
+        Raises:
+            TlsError: there was none yet.
+        """
         with self._lock:
             stamp = self._files.stamp()
             if stamp != self._stamp:
@@ -136,6 +159,8 @@ class TlsContexts:
                     logger.error("certificates can't be used, keeping the ones before: %s", error)
                 else:
                     logger.info("certificates read again file=%s", self._files.certificate)
+            if self._context is None:
+                raise TlsError(f"{self._files.section}: no usable certificate yet")
             return self._context
 
 

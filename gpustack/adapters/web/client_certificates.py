@@ -120,7 +120,7 @@ def _refusal(text: str) -> ssl.SSLError:
 
 
 def _unknown_issuer() -> ssl.SSLCertVerificationError:
-    text = "it, or one shown beside it, has no issuer in tls.client_ca"
+    text = "it, or one shown beside it, has no issuer in client_ca"
     error = ssl.SSLCertVerificationError(ssl.SSL_ERROR_SSL, text)
     error.verify_code, error.verify_message = _UNKNOWN_ISSUER, text
     return error

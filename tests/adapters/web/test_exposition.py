@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client import parser as plain
 from prometheus_client.openmetrics import parser as openmetrics
 
-from gpustack.adapters import exposition
+from gpustack.adapters.web import exposition
 
 OPENMETRICS = "application/openmetrics-text"
 END = b"# EOF\n"

@@ -35,11 +35,13 @@ class Exchange(http.server.BaseHTTPRequestHandler):
         needs_host: whether it must have one (RFC 9112, 3.2).
         path: without a query.
         accept: its `Accept`.
+        authorization: the values of its headers `Authorization`.
+        is_over: it is malformed, and `reply` has the parser's own answer.
     """
 
     END: Final = b"\r\n\r\n"  # of a head (RFC 9112, 2.1)
 
-    server_version = "gpustack-agent"
+    server_version = "gpustack"
     sys_version = ""  # clients don't learn which Python runs here
     default_request_version = "HTTP/1.0"  # a malformed request gets a status, too
     error_content_type = "text/plain; charset=utf-8"
@@ -51,6 +53,7 @@ class Exchange(http.server.BaseHTTPRequestHandler):
         self.wfile = self._written = io.BytesIO()
         self.command = self.requestline = self.path = self.accept = ""
         self.hosts: list[str] = []
+        self.authorization: list[str] = []
         self.needs_host = False
         self.refusal: Response | None = None
         self.raw_requestline = self.rfile.readline()
@@ -61,18 +64,20 @@ class Exchange(http.server.BaseHTTPRequestHandler):
             self._read()
         elif not self._written.getvalue():
             self.send_error(http.HTTPStatus.BAD_REQUEST)
-        self._is_over = bool(self._written.getvalue())
+        self.is_over = bool(self._written.getvalue())
 
     def reply(self, answer: Response | None) -> bytes:
         """Return the response as bytes; for a malformed request the parser's own."""
-        if not self._is_over and answer is not None:
-            self._is_over = True
+        if not self.is_over and answer is not None:
+            self.is_over = True
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.content_type)
             self.send_header("Content-Length", str(len(answer.body)))
             self.send_header("X-Content-Type-Options", "nosniff")
             if answer.status == http.HTTPStatus.METHOD_NOT_ALLOWED:
                 self.send_header("Allow", ", ".join(_METHODS))
+            if answer.status == http.HTTPStatus.UNAUTHORIZED:
+                self.send_header("WWW-Authenticate", "Bearer")  # RFC 9110, 15.5.2: it must
             self.end_headers()
             self.wfile.write(b"" if self.command == "HEAD" else answer.body)
         return self._written.getvalue()
@@ -86,6 +91,7 @@ class Exchange(http.server.BaseHTTPRequestHandler):
         self.hosts = [value.strip(" \t") for value in self.headers.get_all("Host", [])]
         self.needs_host = self.request_version == "HTTP/1.1"
         self.path = self.path.partition("?")[0]
+        self.authorization = self.headers.get_all("Authorization", [])
         self.accept = ",".join(self.headers.get_all("Accept", []))
         has_body = self.headers.get("Content-Length", "0") != "0"
         if self.command not in _METHODS:

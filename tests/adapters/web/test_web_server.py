@@ -1,4 +1,4 @@
-"""The agent's HTTP server among clients that mean harm: slow ones, many, other sites'."""
+"""The HTTP server among clients that mean harm: slow ones, many, other sites'."""
 
 import collections
 import contextlib
@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpustack.agent.web.exchange import Response
-from gpustack.agent.web.server import Bounds, Page, WebServer
+from gpustack.adapters.web.exchange import Response
+from gpustack.adapters.web.listener import Bounds, Listener
+from gpustack.adapters.web.page_threads import Page
+from gpustack.adapters.web.server import WebServer
 
 _SECONDS = 10.0  # after this long a test counts as hung
 _HEAD = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -28,9 +30,8 @@ def _text(body: bytes) -> Page:
 def _serving(
     pages: Mapping[str, Page], *, hosts: tuple[str, ...] = (), bounds: Bounds | None = None
 ) -> Iterator[WebServer]:
-    server = WebServer(
-        address="127.0.0.1", port=0, pages=pages, hosts=hosts, bounds=bounds or Bounds()
-    )
+    listener = Listener(address="127.0.0.1", port=0, hosts=hosts, bounds=bounds or Bounds())
+    server = WebServer({listener: pages})
     stop = threading.Event()
     thread = threading.Thread(target=server.run, args=(stop,))
     thread.start()
@@ -43,7 +44,7 @@ def _serving(
 
 
 def _connect(server: WebServer, sent: bytes = b"") -> socket.socket:
-    client = socket.create_connection(("127.0.0.1", server.port), timeout=_SECONDS)
+    client = socket.create_connection(("127.0.0.1", server.ports[0]), timeout=_SECONDS)
     client.sendall(sent)
     return client
 
@@ -203,7 +204,7 @@ def test_each_request_gets_its_status(request_: bytes, status: int) -> None:
 
 def test_an_answer_to_head_has_the_length_and_no_body() -> None:
     with _serving({"/version": _text(b"0.1")}) as server:
-        asker = http.client.HTTPConnection("127.0.0.1", server.port, timeout=_SECONDS)
+        asker = http.client.HTTPConnection("127.0.0.1", server.ports[0], timeout=_SECONDS)
         asker.request("HEAD", "/version")
         answer = asker.getresponse()
         assert (answer.status, answer.getheader("Content-Length"), answer.read()) == (200, "3", b"")
