@@ -29,7 +29,7 @@ from gpustack.model.node import Node
 from gpustack.model.place import place, within
 from gpustack.model.placement import Placement, Placer
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota.check import Violation, check
+from gpustack.model.quota.check import Violation, check_amounts
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
@@ -223,13 +223,14 @@ class NodeEvaluator:
             base = self._view.base(name)
             if base is None or answer.like is None:
                 continue
-            # What the quota looks at: the many nodes of a cluster differ in little of it.
+            # What the quota looks at: the many nodes of a cluster differ in little of it. A node
+            # whose models have changed since its answer must not speak for the others.
             looked_at = base.pool, answer.held
             if looked_at not in verdicts:
-                placement = moved(base, _shape(pod), answer.like)
+                held = dict(answer.held)
                 with self._view.lock:
                     limits = self._view.quota, self._view.usage, pod.namespace
-                    verdicts[looked_at] = check(*limits, base, placement, without=(pod.uid,))
+                    verdicts[looked_at] = check_amounts(*limits, base, held, without=(pod.uid,))
             broken = verdicts[looked_at]
             if broken is not None:
                 forbidden.append((at, base, broken.reason))
@@ -274,9 +275,8 @@ class NodeEvaluator:
         base = self._view.base(name)
         if base is None or answer.like is None:
             return None
-        used = self._view.usage_of(pod.namespace)
-        placement = moved(base, _shape(pod), answer.like)
-        return check(self._view.quota, used, pod.namespace, base, placement, without=(pod.uid,))
+        limits = self._view.quota, self._view.usage_of(pod.namespace), pod.namespace
+        return check_amounts(*limits, base, dict(answer.held), without=(pod.uid,))
 
     def within_quota(
         self,
