@@ -129,6 +129,41 @@ def test_a_refusal_ends_a_claim_unless_it_may_be_an_earlier_one(
     assert room(cluster)
 
 
+def test_a_pod_that_is_refused_at_once_gives_its_claim_up(
+    cluster: MiniCluster, clock: Clock
+) -> None:
+    claims(cluster, "one", 200)
+    clock.seconds += 0.1
+    cluster.sees(cluster.api.edit("pods", "one", unschedulable("its group doesn't fit")))
+    assert not room(cluster)
+    clock.seconds += REFUSAL_SECONDS
+    assert room(cluster)
+
+
+def test_a_pod_that_passes_after_a_refusal_keeps_its_claim(
+    cluster: MiniCluster, clock: Clock
+) -> None:
+    created = claims(cluster, "one", 200)
+    clock.seconds += 0.1
+    cluster.sees(cluster.api.edit("pods", "one", unschedulable("its group doesn't fit")))
+    clock.seconds += REFUSAL_SECONDS - 1
+    assert passes(cluster, created)
+    clock.seconds += REFUSAL_SECONDS
+    assert not room(cluster)
+
+
+def test_a_pod_that_is_given_up_again_and_again_claims_no_longer(
+    cluster: MiniCluster, clock: Clock
+) -> None:
+    created = claims(cluster, "one", 200)
+    for _ in range(3):
+        clock.seconds += LONGEST_SECONDS / 4
+        assert passes(cluster, created)
+        assert not room(cluster)
+    clock.seconds += LONGEST_SECONDS / 4
+    assert room(cluster)
+
+
 def test_a_claim_ends_when_no_scheduler_waits_any_more(cluster: MiniCluster, clock: Clock) -> None:
     claims(cluster, "one", 200)
     clock.seconds += LONGEST_SECONDS - 1
