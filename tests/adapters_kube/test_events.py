@@ -48,6 +48,24 @@ def test_some_events_of_pods_that_fit_are_written_and_all_warnings(tmp_path: pat
         assert sum(each["type"] == "Warning" for each in api.store.list("events")[1]) == 1
 
 
+def test_a_namespace_of_thousands_of_events_silences_no_other(tmp_path: pathlib.Path) -> None:
+    dropped: list[None] = []
+    with FakeKubeApi() as api:
+        client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig"))
+        recorder = EventRecorder(client, component="tester", on_drop=lambda: dropped.append(None))
+        for number in range(3000):
+            recorder.record(event(number, warning=True))
+        recorder.record(dataclasses.replace(event(1, warning=True), namespace="other", uid="one"))
+        assert len(dropped) == 2001
+        recorder.start()
+        try:
+            eventually(lambda: len(api.store.list("events")[1]) >= 2)
+        finally:
+            recorder.stop()
+        written = {each["metadata"]["namespace"] for each in api.store.list("events")[1]}
+        assert written == {NAMESPACE, "other"}
+
+
 def test_a_message_of_an_event_is_one_line(tmp_path: pathlib.Path) -> None:
     with FakeKubeApi() as api:
         client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig"))
