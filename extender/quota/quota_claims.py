@@ -29,7 +29,8 @@ _WAIT_SECONDS: Final = 900 + 600 + 600 + 60.0  # what is said above, and a minut
 _GONE_SECONDS: Final = 10.0  # the scheduler looks each second, at what its watch shows
 _NAMED_AGAIN_SECONDS: Final = 600 + 60.0
 # As of reservations: a refusal before that may be an earlier one. Where it is none, the claim ends
-# so much later.
+# so much later, and so do the pod's next ones, for the same refusal again is no news: a gang is
+# asked about every few seconds. From 1.35 on the scheduler nominates a pod that really waits.
 _LATE_SECONDS: Final = 30.0
 
 
@@ -41,6 +42,7 @@ class QuotaClaims:
         self._clock = clock
         self._claims: dict[str, Claim] = {}
         self._asked: dict[str, float] = {}  # when each pod was let pass last
+        self._given_up: set[str] = set()  # pods that were refused right after they were let pass
         # By how long they stand, each in the order in which they began.
         self._since: dict[float, OrderedDict[str, float]] = {
             seconds: OrderedDict()
@@ -62,8 +64,9 @@ class QuotaClaims:
         if uid not in self._since[_WAIT_SECONDS]:
             self.end(uid)
             self._stand(uid, _WAIT_SECONDS)
-        self._since[_LATE_SECONDS].pop(uid, None)
         self._claims[uid], self._asked[uid] = claim, self._clock()
+        if uid in self._given_up:
+            self._since[_LATE_SECONDS].setdefault(uid, self._clock())
 
     def end(self, uid: str) -> Claim | None:
         """Forget a pod's claim; returns it."""
@@ -82,6 +85,7 @@ class QuotaClaims:
 
     def leave(self, uid: str, *, named_again: bool) -> None:
         """Learn that a pod is gone; ``named_again``: another one may have its name already."""
+        self._given_up.discard(uid)
         claim = self._claims.get(uid)
         if claim is None or uid not in self._since[_WAIT_SECONDS]:
             return
@@ -99,11 +103,16 @@ class QuotaClaims:
 
         Where the refusal may be an earlier one, the claim ends after a while all the same.
         """
-        asked = self._asked.get(pod.uid)
-        if asked is None or pod.refused_clock <= asked:
-            return False
-        self._since[_LATE_SECONDS].setdefault(pod.uid, self._clock())
-        return pod.refused_clock > asked + _LATE_SECONDS
+        uid, asked = pod.uid, self._asked.get(pod.uid)
+        if pod.nominated:
+            self._given_up.discard(uid)
+            self._since[_LATE_SECONDS].pop(uid, None)
+        elif asked is not None and pod.refused_clock > asked + _LATE_SECONDS:
+            return True
+        elif asked is not None and pod.refused_clock > asked:
+            self._given_up.add(uid)
+            self._since[_LATE_SECONDS].setdefault(uid, self._clock())
+        return False
 
     def due(self, most: int) -> list[str]:
         """Return pods whose claim's time is over; at most so many of each kind."""
