@@ -75,6 +75,10 @@ class Allocations:
             state = self._states[name] = self._numbers.state(self._hardware[name], node)
         return state
 
+    def number(self, node: Node) -> int:
+        """Return the number of the state of a node whose uses may be others than those counted."""
+        return self._numbers.state(self._numbers.hardware(node), node)
+
     def set_node(self, base: Node) -> bool:
         """Learn of a node, without what pods take of it; returns whether that is news."""
         if self._bases.get(base.name) == base:

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Mapping
 
 from extender.cache.allocations import Allocations
-from extender.cache.nominated import NominatedPods
+from extender.cache.nominated import NodeInTurn, NominatedPods
 from extender.cache.pods import PodState
 from extender.cache.reservations import Reservations
 from extender.quota.quota_claims import QuotaClaims
@@ -116,6 +116,29 @@ class CacheReads:
         with self.lock:
             found = self._nominated.before(pod, name)
             return [each for each in found if self.allocations.placement(each.uid) is None]
+
+    def leaving(self, name: str) -> list[str]:
+        """Return the pods that hold cards of a node and are about to end."""
+        with self.lock:
+            held = ((uid, self._pods.get(uid)) for uid in self.allocations.holders(name))
+            return [uid for uid, pod in held if pod is not None and pod.deletion]
+
+    def node_in_turn(self, pod: PodState, name: str) -> NodeInTurn | None:
+        """Return a node as a pod finds it, before others' turns; None where it isn't known."""
+        with self.lock:
+            node = self.node(name, without=pod.uid)
+            if node is None:
+                return None
+            holders = self.allocations.holders(name)
+            first = self.nominees_before(pod, name)
+            leaving = self.leaving(name) if first else ()
+            return NodeInTurn(
+                node=node,
+                first=first,
+                leaving={uid: holders[uid] for uid in leaving if uid != pod.uid},
+                version=self.allocations.versions[name],
+                own=pod.uid if pod.uid in holders else "",
+            )
 
     def is_doubtful(self, uid: str) -> bool:
         """Say whether an earlier write about a pod may still come about."""

@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from extender.cache import nominated
 from extender.cache.cache import ClusterCache
-from extender.cache.node_results import NodeResults, Turns
+from extender.cache.node_results import NodeResults
+from extender.cache.nominated import NodeAfterTurns, NodeInTurn, NodesAfterTurns
 from extender.cache.pods import PodState
 from extender.cache.search_time import SearchTime
 from gpustack.model.equivalence import (
@@ -25,9 +27,9 @@ from gpustack.model.equivalence import (
 )
 from gpustack.model.node import Node
 from gpustack.model.place import place, within
-from gpustack.model.placement import Placement, Placer, apply
+from gpustack.model.placement import Placement, Placer
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota.check import Violation, check
+from gpustack.model.quota.check import Violation, check_amounts
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
@@ -47,6 +49,7 @@ class NodeEvaluator:
     def __init__(self, view: ClusterCache, policy: Policy = EXACT) -> None:
         self._view = view
         self._results = _cache(policy)
+        self._after_turns = NodesAfterTurns()
         self._last: tuple[ResultTable | None, NodeResults] = None, NodeResults((), ())
         self._mended = 0  # the place of the last node that was asked again for the quota
 
@@ -58,7 +61,7 @@ class NodeEvaluator:
     @policy.setter
     def policy(self, policy: Policy) -> None:
         if policy != self.policy:
-            self._results = _cache(policy)
+            self._results, self._after_turns = _cache(policy), NodesAfterTurns()
 
     def of(
         self, pod: PodState, names: Sequence[str], time: SearchTime | None = None
@@ -67,21 +70,24 @@ class NodeEvaluator:
         rooms = self._view.rooms
         time = time or SearchTime()
         remembered = self._remembered(_shape(pod), names, rooms, time)
-        turns, limited = self._turns(pod), self._view.quota.of(pod.namespace) is not None
-        if not turns and not limited:
+        here, limited = self._here(pod), self._view.quota.of(pod.namespace) is not None
+        if not here and not limited:
             return remembered
         found = list(remembered.answers)
-        there = (at for at, name in enumerate(names) if name in turns) if turns else ()
+        there = (at for at, name in enumerate(names) if name in here) if here else ()
         for at in sorted(there, key=lambda at: names[at] != pod.nominated):
-            found[at] = self._ask(pod, names[at], self._results.placer, time) or found[at]
+            found[at] = self._in_turn(pod, here[names[at]], time)
         if limited:
             self._limit(pod, names, found, time)
+        turns = {name: each.turns for name, each in here.items()}
         return NodeResults(names, found, version=remembered.version, rooms=rooms, turns=turns)
 
     def holds(self, pod: PodState, said: NodeResults, name: str) -> bool:
         """Say whether a node's answer is true now, but for the quota. Hold the view's lock."""
         version = self._view.allocations.versions.get(name, said.version + 1)
-        return version <= said.version and self._turn(pod, name) == said.turns.get(name, ())
+        found = self._view.node_in_turn(pod, name)
+        turns = () if found is None else found.turns
+        return version <= said.version and turns == said.turns.get(name, ())
 
     def placement(self, pod: PodState, name: str, answer: NodeResult) -> Placement:
         """Return an answer's placement as this pod's on this node.
@@ -104,19 +110,16 @@ class NodeEvaluator:
 
     def node(self, pod: PodState, name: str) -> Node | None:
         """Return a node as this pod finds it: its own cards free, those of others' turns taken."""
+        found = self._view.node_in_turn(pod, name)
+        if found is None or not found.first:
+            return None if found is None else found.node
+        return (self._after_turns.get(found) or self._let_in(found)).node
+
+    def _let_in(self, found: NodeInTurn) -> NodeAfterTurns:
+        """Return a node after the pods that go first took their cards; costs a search for each."""
+        node = nominated.after_turns(found, self._results.placer)
         with self._view.lock:
-            node = self._view.node(name, without=pod.uid)
-            first = self._view.nominees_before(pod, name) if node is not None else []
-            if node is None or not first:
-                return node
-            # Room is made for them: what pods hold that are about to end is theirs as well.
-            others = self.leaving(name)
-            free = self._view.allocations.node_without(name, {*others, pod.uid})
-        for asked in (other.request for other in first):
-            plan = None if free is None or asked is None else self._results.placer(free, asked)
-            if free is not None and isinstance(plan, Placement):
-                free, node = apply(free, plan), apply(node, plan)
-        return node
+            return self._after_turns.put(found, node, self._view.allocations.number(node))
 
     def node_and_holders(
         self, pod: PodState, name: str
@@ -133,26 +136,12 @@ class NodeEvaluator:
                 return None if node is None else (node, held)
         return None
 
-    def leaving(self, name: str) -> list[str]:
-        """Return the pods that hold cards of a node and are about to end."""
-        held = map(self._view.pod, self._view.holders(name))
-        return [pod.uid for pod in held if pod is not None and pod.deletion]
-
-    def _turns(self, pod: PodState) -> Mapping[str, Turns]:
-        """Return the nodes whose answer to this pod isn't that to its shape, each with why."""
-        view, held = self._view, self._view.placement(pod.uid)
-        names = {*view.nominated_nodes, *(() if held is None else (held.node,))}
-        found = {name: self._turn(pod, name) for name in names}
-        own = None if held is None else held.node
-        return {name: turn for name, turn in found.items() if turn or name == own}
-
-    def _turn(self, pod: PodState, name: str) -> Turns:
-        with self._view.lock:
-            first = self._view.nominees_before(pod, name)
-            if not first:
-                return ()
-            leaving = ((uid, 0) for uid in self.leaving(name))
-            return (*((each.uid, each.version) for each in first), *leaving)
+    def _here(self, pod: PodState) -> Mapping[str, NodeInTurn]:
+        """Return the nodes whose answer to this pod isn't that to its shape."""
+        held = self._view.placement(pod.uid)
+        names = {*self._view.nominated_nodes, *(() if held is None else (held.node,))}
+        found = {name: self._view.node_in_turn(pod, name) for name in names}
+        return {name: each for name, each in found.items() if each and (each.first or each.own)}
 
     def _remembered(
         self, shape: PodRequest, names: Sequence[str], rooms: int, time: SearchTime
@@ -196,6 +185,22 @@ class NodeEvaluator:
                 state = allocations.versions[name] if by_name else allocations.state(name)
             return table.ask(state, node)
 
+    def _in_turn(self, pod: PodState, found: NodeInTurn, time: SearchTime) -> NodeResult:
+        """Return what a node says behind others; what is remembered of it takes no time."""
+        table = self._results.table(_shape(pod))
+        if not found.first or table.request.uuids != ANY:
+            said = self._ask(pod, found.node.name, self._results.placer, time)
+            return said or REFUSED[Reason.NODE_UNKNOWN]
+        after = self._after_turns.get(found)
+        answer = None if after is None else table.by_state.get(after.state)
+        if answer is not None:
+            return answer
+        if time.is_over():
+            return _NOT_SEARCHED
+        with time:
+            after = after or self._let_in(found)
+            return table.ask(after.state, after.node)
+
     def _ask(self, pod: PodState, name: str, placer: Placer, time: SearchTime) -> NodeResult | None:
         """Return what a node says to this very pod; None where it isn't known."""
         if time.is_over():
@@ -218,13 +223,14 @@ class NodeEvaluator:
             base = self._view.base(name)
             if base is None or answer.like is None:
                 continue
-            # What the quota looks at: the many nodes of a cluster differ in little of it.
+            # What the quota looks at: the many nodes of a cluster differ in little of it. A node
+            # whose models have changed since its answer must not speak for the others.
             looked_at = base.pool, answer.held
             if looked_at not in verdicts:
-                placement = moved(base, _shape(pod), answer.like)
+                held = dict(answer.held)
                 with self._view.lock:
                     limits = self._view.quota, self._view.usage, pod.namespace
-                    verdicts[looked_at] = check(*limits, base, placement, without=(pod.uid,))
+                    verdicts[looked_at] = check_amounts(*limits, base, held, without=(pod.uid,))
             broken = verdicts[looked_at]
             if broken is not None:
                 forbidden.append((at, base, broken.reason))
@@ -269,9 +275,8 @@ class NodeEvaluator:
         base = self._view.base(name)
         if base is None or answer.like is None:
             return None
-        used = self._view.usage_of(pod.namespace)
-        placement = moved(base, _shape(pod), answer.like)
-        return check(self._view.quota, used, pod.namespace, base, placement, without=(pod.uid,))
+        limits = self._view.quota, self._view.usage_of(pod.namespace), pod.namespace
+        return check_amounts(*limits, base, dict(answer.held), without=(pod.uid,))
 
     def within_quota(
         self,

@@ -1,12 +1,95 @@
 """Pods for which the scheduler makes room on a node: what they will take counts already.
 
 The scheduler names the node in ``status.nominatedNodeName`` when it has told victims there to go.
-Until they are gone, no pod of lower priority may take what becomes free.
+Until they are gone, no pod of lower priority may take what becomes free. From 1.35 on it names the
+node of each pod that waits for a volume, too, and any tenant has as many of those as it likes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
+from extender.cache.node_results import Turns
 from extender.cache.pods import PodState
+from gpustack.model.lru import LRUCache
+from gpustack.model.node import Node
+from gpustack.model.placement import Placement, Placer, apply, release
+
+_MOST_BYTES: Final = 24 << 20
+_NODE_BYTES: Final = 1024
+_USE_BYTES: Final = 64
+_POD_BYTES: Final = 128
+
+_Key = tuple[str, int, Turns, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeInTurn:
+    """A node at one moment, for a pod that others may go before.
+
+    Attributes:
+        node: without what the pod itself holds there.
+        first: the pods that go before it, and hold no cards yet.
+        leaving: what other pods hold that are about to end, by UID: it is theirs as well.
+        version: the node's.
+        own: the pod itself, where it holds cards there.
+    """
+
+    node: Node
+    first: Sequence[PodState]
+    leaving: Mapping[str, Placement]
+    version: int
+    own: str
+
+    @property
+    def turns(self) -> Turns:
+        """Who goes before the pod, and who leaves the node then; without the first, nobody."""
+        first = ((each.uid, each.version) for each in self.first)
+        return (*first, *((uid, 0) for uid in self.leaving)) if self.first else ()
+
+    @property
+    def key(self) -> _Key:
+        """What differs where the node after their turns may differ."""
+        return self.node.name, self.version, self.turns, self.own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAfterTurns:
+    """A node after the pods that go first took their cards, and the number of its state."""
+
+    node: Node
+    state: int
+
+
+class NodesAfterTurns:
+    """Remembers such nodes: to place these pods in each question would slow every other down."""
+
+    def __init__(self) -> None:
+        self._known: LRUCache[_Key, NodeAfterTurns] = LRUCache(_MOST_BYTES)
+
+    def get(self, found: NodeInTurn) -> NodeAfterTurns | None:
+        """Return the node after their turns, where that is known."""
+        return self._known.get(found.key)
+
+    def put(self, found: NodeInTurn, node: Node, state: int) -> NodeAfterTurns:
+        """Remember a node after their turns."""
+        made = NodeAfterTurns(node=node, state=state)
+        pods = len(found.first) + len(found.leaving)
+        size_bytes = _NODE_BYTES + _USE_BYTES * len(node.uses) + _POD_BYTES * pods
+        self._known.put(found.key, made, size_bytes)
+        return made
+
+
+def after_turns(found: NodeInTurn, placer: Placer) -> Node:
+    """Return a node after the pods that go first took their cards; each costs a search."""
+    node = free = found.node
+    for held in found.leaving.values():
+        free = release(free, held)
+    for asked in (each.request for each in found.first):
+        plan = None if asked is None else placer(free, asked)
+        if isinstance(plan, Placement):
+            free, node = apply(free, plan), apply(node, plan)
+    return node
 
 
 class NominatedPods:

@@ -5,7 +5,9 @@ for the binding: 15 minutes for plugins of Permit (`maxTimeout` of its framework
 volume (`bindTimeoutSeconds` of VolumeBinding), and 600 s for devices (`bindingTimeout` of
 DynamicResources). So `filter` leaves a claim for a pod that may have a node. It ends when the pod
 gets cards, is bound or refused, or after `_WAIT_SECONDS`, which is longer than all these waits. A
-scheduler whose own waits are longer than its defaults isn't held beyond that.
+scheduler whose own waits are longer than its defaults isn't held beyond that. A pod that is asked
+about again claims no longer: one that the scheduler lets pass and gives up again and again, which
+nothing tells us of, would keep the quota from the others of its namespace for ever.
 
 A scheduler before 1.35 doesn't give up the wait for a volume when the pod is deleted: it looks once
 a second whether there is a pod of that name, and another pod of the name keeps it waiting. So the
@@ -26,7 +28,10 @@ from gpustack.model.quota.claim import Claim
 _WAIT_SECONDS: Final = 900 + 600 + 600 + 60.0  # what is said above, and a minute for its requests
 _GONE_SECONDS: Final = 10.0  # the scheduler looks each second, at what its watch shows
 _NAMED_AGAIN_SECONDS: Final = 600 + 60.0
-_LATE_SECONDS: Final = 30.0  # as of reservations: a refusal before that may be an earlier one
+# As of reservations: a refusal before that may be an earlier one. Where it is none, the claim ends
+# so much later, and so do the pod's next ones, for the same refusal again is no news: a gang is
+# asked about every few seconds. From 1.35 on the scheduler nominates a pod that really waits.
+_LATE_SECONDS: Final = 30.0
 
 
 class QuotaClaims:
@@ -36,10 +41,12 @@ class QuotaClaims:
         """Begin without any; ``clock`` is in monotonic seconds."""
         self._clock = clock
         self._claims: dict[str, Claim] = {}
+        self._asked: dict[str, float] = {}  # when each pod was let pass last
+        self._given_up: set[str] = set()  # pods that were refused right after they were let pass
         # By how long they stand, each in the order in which they began.
         self._since: dict[float, OrderedDict[str, float]] = {
             seconds: OrderedDict()
-            for seconds in (_WAIT_SECONDS, _GONE_SECONDS, _NAMED_AGAIN_SECONDS)
+            for seconds in (_WAIT_SECONDS, _LATE_SECONDS, _GONE_SECONDS, _NAMED_AGAIN_SECONDS)
         }
         self._gone: dict[tuple[str, str], set[str]] = {}  # by the pod's name
 
@@ -52,16 +59,21 @@ class QuotaClaims:
         return self._claims.get(uid)
 
     def put(self, claim: Claim) -> None:
-        """Take a pod's claim in place of its last one."""
-        self.end(claim.uid)
-        self._claims[claim.uid] = claim
-        self._stand(claim.uid, _WAIT_SECONDS)
+        """Take a pod's claim in place of its last one, which goes on."""
+        uid = claim.uid
+        if uid not in self._since[_WAIT_SECONDS]:
+            self.end(uid)
+            self._stand(uid, _WAIT_SECONDS)
+        self._claims[uid], self._asked[uid] = claim, self._clock()
+        if uid in self._given_up:
+            self._since[_LATE_SECONDS].setdefault(uid, self._clock())
 
     def end(self, uid: str) -> Claim | None:
         """Forget a pod's claim; returns it."""
         claim = self._claims.pop(uid, None)
         if claim is None:
             return None
+        del self._asked[uid]
         for since in self._since.values():
             since.pop(uid, None)
         title = claim.namespace, claim.name
@@ -73,6 +85,7 @@ class QuotaClaims:
 
     def leave(self, uid: str, *, named_again: bool) -> None:
         """Learn that a pod is gone; ``named_again``: another one may have its name already."""
+        self._given_up.discard(uid)
         claim = self._claims.get(uid)
         if claim is None or uid not in self._since[_WAIT_SECONDS]:
             return
@@ -85,10 +98,21 @@ class QuotaClaims:
             if uid != pod.uid and uid in self._since[_GONE_SECONDS]:
                 self._stand(uid, _NAMED_AGAIN_SECONDS)
 
-    def is_refused(self, pod: PodState) -> bool:
-        """Say whether the scheduler has refused a pod since it was let pass."""
-        since = self._since[_WAIT_SECONDS].get(pod.uid)
-        return since is not None and pod.refused_clock > since + _LATE_SECONDS
+    def refuse(self, pod: PodState) -> bool:
+        """Learn what the scheduler says of a pod; returns whether it refused it after it passed.
+
+        Where the refusal may be an earlier one, the claim ends after a while all the same.
+        """
+        uid, asked = pod.uid, self._asked.get(pod.uid)
+        if pod.nominated:
+            self._given_up.discard(uid)
+            self._since[_LATE_SECONDS].pop(uid, None)
+        elif asked is not None and pod.refused_clock > asked + _LATE_SECONDS:
+            return True
+        elif asked is not None and pod.refused_clock > asked:
+            self._given_up.add(uid)
+            self._since[_LATE_SECONDS].setdefault(uid, self._clock())
+        return False
 
     def due(self, most: int) -> list[str]:
         """Return pods whose claim's time is over; at most so many of each kind."""

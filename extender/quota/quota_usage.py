@@ -123,7 +123,7 @@ class QuotaUsage:
         got = pod.node or self._allocations.placement(pod.uid) is not None
         if pod.finished:
             self.claims.leave(pod.uid, named_again=False)
-        elif got or self.claims.is_refused(pod):
+        elif got or self.claims.refuse(pod):
             claim = self.claims.end(pod.uid)
             # A pod that might have come to one kind of node alone has taken what it claimed.
             self.freed |= claim is not None and not (got and len(claim.choices) == 1)

@@ -220,10 +220,11 @@ class Requeue:
                 continue
             with self._cache.lock:
                 moved = self._waiting.moved(pod)  # its user changed what it accepts
+                place = self._waiting.place(entry)
             if moved:
                 self._woken.set()  # so it comes with the next look
                 continue
-            heapq.heappush(heads, (-pod.priority, entry.since, pod.uid, pod, kind, entries))
+            heapq.heappush(heads, (-pod.priority, place, pod.uid, pod, kind, entries))
             return
 
     def _still(self, uid: str) -> PodState | None:

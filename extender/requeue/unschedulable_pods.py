@@ -3,17 +3,19 @@
 Pods that ask alike stand in one queue: where the first of them finds no room, none does. An
 activated pod goes to the end of its queue, so that one which can't use the room for a reason that
 we don't see (a taint, a volume) doesn't keep it from the others; each time that it takes no room,
-the pause until it is activated again doubles.
+the pause until it is activated again doubles. With it goes its namespace, whose other pods may be
+alike: thousands of them must not stand before the pods of others.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from extender.cache.pods import PodState
 from extender.requeue.simulation import Kind, kind_of
 
-_MOST: Final = 20_000  # beyond it the oldest wait for the scheduler's own flush
+# Beyond it the oldest of the namespace that has the most wait for the scheduler's own flush.
+_MOST: Final = 20_000
 _FIRST_SECONDS: Final = 4.0  # between two activations of one pod
 _LAST_SECONDS: Final = 300.0  # the scheduler's own flush
 _NEVER: Final = float("-inf")
@@ -41,6 +43,19 @@ class UnschedulablePod:
         return now >= self.activated + pause
 
 
+@dataclass(slots=True)
+class _Namespace:
+    """The refused pods of a namespace, by UID.
+
+    Attributes:
+        pods: all, in the order in which they came.
+        in_vain: when those were activated last that took no room so far, in that order.
+    """
+
+    pods: dict[str, None] = field(default_factory=dict)
+    in_vain: dict[str, float] = field(default_factory=dict)
+
+
 class UnschedulablePods:
     """Not locked: its owner is."""
 
@@ -48,6 +63,7 @@ class UnschedulablePods:
         self._clock = clock
         self._queues: dict[Kind, dict[str, UnschedulablePod]] = {}
         self._where: dict[str, Kind] = {}
+        self._namespaces: dict[str, _Namespace] = {}
 
     def __len__(self) -> int:
         return len(self._where)
@@ -60,10 +76,13 @@ class UnschedulablePods:
             entry = known or UnschedulablePod(uid=pod.uid, since=self._clock())
             self._queues.setdefault(queue, {})[pod.uid] = entry
             self._where[pod.uid] = queue
-        if not in_vain:
-            self._queues[queue][pod.uid].in_vain = 0  # whatever room there was, others took it
+            self._namespaces.setdefault(pod.namespace, _Namespace()).pods[pod.uid] = None
+        if not in_vain:  # whatever room there was, others took it
+            self._queues[queue][pod.uid].in_vain = 0
+            self._namespaces[pod.namespace].in_vain.pop(pod.uid, None)
         if len(self._where) > _MOST:
-            self.drop(next(iter(self._where)))
+            largest = max(self._namespaces.values(), key=lambda each: len(each.pods))
+            self.drop(next(iter(largest.pods)))
 
     def moved(self, pod: PodState) -> bool:
         """Say whether a waiting pod asks something else by now, and stands in another queue then.
@@ -83,6 +102,11 @@ class UnschedulablePods:
         entry = self._queues[queue].pop(uid)
         if not self._queues[queue]:
             del self._queues[queue]
+        theirs = self._namespaces[queue[1]]
+        del theirs.pods[uid]
+        theirs.in_vain.pop(uid, None)
+        if not theirs.pods:
+            del self._namespaces[queue[1]]
         return entry
 
     def activated(self, uid: str) -> None:
@@ -94,6 +118,15 @@ class UnschedulablePods:
         entry.activated = entry.since = self._clock()
         entry.in_vain += 1
         self._queues[queue][uid] = entry
+        in_vain = self._namespaces[queue[1]].in_vain
+        in_vain.pop(uid, None)
+        in_vain[uid] = entry.activated
+
+    def place(self, entry: UnschedulablePod) -> float:
+        """Return since when a pod counts as waiting, among those of all namespaces."""
+        queue = self._where.get(entry.uid)
+        in_vain = {} if queue is None else self._namespaces[queue[1]].in_vain
+        return max(entry.since, next(reversed(in_vain.values()), _NEVER))
 
     def was_activated(self, uid: str) -> bool:
         """Say whether a pod was activated since it was refused first."""

@@ -63,7 +63,7 @@ class Filter:
         refuse_unplaceable(pod)
         self.cache.expire()
         results = self._ask(pod, args, deadline)
-        awaited = pod.nominated if self.evaluator.leaving(pod.nominated) else ""
+        awaited = pod.nominated if self.cache.leaving(pod.nominated) else ""
         answer = _result(args, results, awaited)
         if results.fits:
             return Outcome(pod=pod, code=FITS, answer=answer, reasons=results.reasons())

@@ -14,6 +14,7 @@ from tests.testbed.artifacts import kubernetes
 LIMITED = {
     "team": {"quota": {"A100": 1.5}, "pool": ["training"]},
     "small-team": {"quota": {"T4": 2}, "pool": ["inference"]},
+    "volumes": {"quota": {"A100": 1.5}, "pool": ["training"]},
 }
 
 
@@ -21,7 +22,7 @@ LIMITED = {
 def whole_cluster(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> collections.abc.Iterator[Cluster]:
-    """Run a control plane with three GPU nodes, two limited namespaces and two priorities."""
+    """Run a control plane with three GPU nodes, three limited namespaces and two priorities."""
     with plane.start(tmp_path_factory.mktemp("plane")) as control:
         client = KubeClient.from_kubeconfig(control.admin)
         for node in NODES:

@@ -13,7 +13,7 @@ import pytest
 from gpustack.adapters.kube import KubeClient
 from tests.cluster.kubectl import Kubectl, KubectlError, wait_for
 from tests.control_plane import extending, fleet, identity, plane
-from tests.scheduling.cluster import Cluster, container
+from tests.scheduling.cluster import Cluster, container, quota
 from tests.testbed.artifacts import kubernetes
 
 pytestmark = [
@@ -29,6 +29,8 @@ CARDS = 8
 REFUSALS = 5
 PAUSE_SECONDS = 0.9  # a second, less what two decisions take
 _WAIT_SECONDS = 30.0
+SHARE = container("main", 60, 32)
+TENANT = "limited"
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +42,9 @@ def ganged(
     with plane.start(tmp_path_factory.mktemp("gangs"), *more) as control:
         client = KubeClient.from_kubeconfig(control.admin)
         fleet.fill(client, [0], pods_each=0)
+        client.post("/api/v1/namespaces", {"metadata": {"name": TENANT}})
+        limit = {TENANT: {"quota": {"A100": 1.2}, "pool": []}}
+        client.post("/api/v1/namespaces/kube-system/configmaps", quota(limit))
         user = identity.extender_kubeconfig(control)
         kubectl = Kubectl(binary=kubernetes.CURRENT.bin / "kubectl", kubeconfig=control.admin)
         with (
@@ -58,13 +63,15 @@ def cluster(
     ganged[0].delete_pods()
 
 
-def create_gang(cluster: Cluster, name: str, members: int) -> list[str]:
+def create_gang(cluster: Cluster, name: str, members: int, namespace: str = "default") -> list[str]:
     """Create a gang of pods that ask for 60 hundredths of a card; return their names."""
     policy = {"gang": {"minCount": members}}
-    cluster.client.post(GROUPS, {"metadata": {"name": name}, "spec": {"schedulingPolicy": policy}})
+    body = {"metadata": {"name": name}, "spec": {"schedulingPolicy": policy}}
+    cluster.client.post(GROUPS.replace("default", namespace), body)
     names = [f"{name}-{at}" for at in range(members)]
+    group = {"podGroupName": name}
     for each in names:
-        cluster.create(each, container("main", 60, 32), schedulingGroup={"podGroupName": name})
+        cluster.create(each, SHARE, namespace=namespace, schedulingGroup=group)
     return names
 
 
@@ -77,6 +84,18 @@ def test_a_gang_whose_sums_fit_and_cards_do_not_is_bound_in_part(cluster: Cluste
 
     (last,) = wait_for("all members but one to be bound", waiting, seconds=_WAIT_SECONDS)
     assert "InsufficientCore: no GPU has enough free vcuda-core" in cluster.refused(last)
+
+
+def test_a_gang_beyond_its_quota_leaves_that_to_others(cluster: Cluster) -> None:
+    """Two of its members pass; the scheduler then refuses them all, and tells us nothing."""
+    for each in create_gang(cluster, "beyond", 3, TENANT):
+        cluster.refused(each, TENANT)
+    cluster.create("alone", SHARE, namespace=TENANT)
+    wait_for(
+        "the gang's claims to end",
+        lambda: cluster.pod("alone", TENANT)["spec"].get("nodeName"),
+        seconds=4 * _WAIT_SECONDS,
+    )
 
 
 def test_a_member_whose_binds_are_refused_is_refused_once_a_second(

@@ -1,15 +1,15 @@
 """Events on pods: the numbers behind a refusal, where `kubectl describe pod` shows them.
 
 No caller waits for an event: one thread writes them from a queue, once a minute at most for
-the same pod and topic, and drops them when the API server can't keep up. Of a wave of pods that
-fit, some get an Event that names their cards, which their annotations do as well; pods that don't
-fit need their Events more.
+the same pod and topic, and drops them when the API server can't keep up: those of the namespace
+that has the most. Namespaces have turns, so that one with thousands of pods silences no other. Of a
+wave of pods that fit, some get an Event that names their cards, which their annotations do as well;
+pods that don't fit need their Events more.
 """
 
 import collections
 import datetime
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from gpustack.adapters.kube.client import KubeClient
 from gpustack.adapters.kube.errors import KubeError, KubeUnavailable
+from gpustack.adapters.kube.fair_queue import FairQueue
 from gpustack.wire.one_line import one_line
 
 logger = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ class EventRecorder:
         self._tell_drop = on_drop
         self.dropped = 0
         self._clock = clock
-        self._queue: queue.Queue[ObjectEvent | None] = queue.Queue(maxsize=_QUEUE_EVENTS)
+        self._queue: FairQueue[ObjectEvent] = FairQueue(_QUEUE_EVENTS)
         self._lock = threading.Lock()
         self._told: collections.OrderedDict[tuple[str, str], float] = collections.OrderedDict()
         self._allowed, self._allowed_at = float(_GOOD_NEWS), clock()
@@ -92,10 +93,7 @@ class EventRecorder:
     def stop(self) -> None:
         """End; what is still queued is dropped."""
         self._stop.set()
-        try:
-            self._queue.put_nowait(None)
-        except queue.Full:
-            logger.debug("the writer is busy and sees the stop after its present event")
+        self._queue.close()
         if self._thread.ident is not None:
             self._thread.join(timeout=5)
 
@@ -118,9 +116,7 @@ class EventRecorder:
             self._told.move_to_end(key)
             if len(self._told) > _REMEMBERED:
                 self._told.popitem(last=False)
-        try:
-            self._queue.put_nowait(event)
-        except queue.Full:
+        if not self._queue.put(event.namespace, event):
             self._on_drop()
 
     def _may_tell_good_news(self) -> bool:

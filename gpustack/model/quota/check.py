@@ -5,7 +5,7 @@ listed is unlimited. In a listed one a model or a pool that is not listed is ref
 list of pools means every pool. Amounts are hundredths of a card that placements hold (`usage`).
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -50,12 +50,26 @@ def check(
     `without` names pods (UIDs) that don't count: the pod itself, where it is counted already, or
     pods that are about to end.
     """
+    if quota.of(namespace) is None:
+        return None
+    return check_amounts(quota, usage, namespace, node, amounts(node, placement), without=without)
+
+
+def check_amounts(
+    quota: Quota,
+    usage: Usage,
+    namespace: str,
+    node: Node,
+    asked: Mapping[str, int],
+    *,
+    without: Collection[str] = (),
+) -> Violation | None:
+    """Return the same of so many hundredths of a card by model, on cards of `node`."""
     limit = quota.of(namespace)
     if limit is None:
         return None
     if limit.pools and node.pool not in limit.pools:
         return Violation(Reason.POOL_FORBIDDEN, partial(_of_pool, namespace, limit.pools, node))
-    asked = amounts(node, placement)
     for model in sorted(asked):
         if not any(model_matches(name, model) for name in limit.cards):
             words = partial(_of_model, namespace, limit.cards, node, model)

@@ -172,6 +172,22 @@ def test_a_quota_refuses_by_amount_model_or_pool(
     assert reasons(answers, waiting("b", CARD, namespace="other")) == {"n0": None}
 
 
+def test_a_node_that_renames_its_cards_meanwhile_speaks_for_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = cluster(host("n0"), host("n1", cards=2))
+    seen = answers._view
+    seen.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"P40": 400})}))
+
+    def search(node: Node, request: PodRequest, policy: Policy) -> Placement | Refusal:
+        if node.name == "n1":
+            seen.set_node(known(host("n0", model="Tesla T4")))
+        return place(node, request, policy)
+
+    monkeypatch.setattr(node_evaluator, "place", search)
+    assert reasons(NodeEvaluator(seen), waiting("a", CARD))["n1"] is None
+
+
 def test_cards_asked_by_uuid_are_looked_for_on_every_node() -> None:
     answers = cluster(host("n0"), host("n1"))
     asked = waiting("a", replace(HALF, uuids=Selector(include=("n1-0",))))

@@ -129,6 +129,61 @@ def test_a_refusal_ends_a_claim_unless_it_may_be_an_earlier_one(
     assert room(cluster)
 
 
+def test_a_pod_that_is_refused_at_once_gives_its_claim_up(
+    cluster: MiniCluster, clock: Clock
+) -> None:
+    claims(cluster, "one", 200)
+    clock.seconds += 0.1
+    cluster.sees(cluster.api.edit("pods", "one", unschedulable("its group doesn't fit")))
+    assert not room(cluster)
+    clock.seconds += REFUSAL_SECONDS
+    assert room(cluster)
+
+
+def refused_at_once(mini: MiniCluster, clock: Clock) -> dict[str, Any]:
+    """A pod that is let pass, refused at once, and asked about again."""
+    created = claims(mini, "one", 200)
+    clock.seconds += 0.1
+    mini.sees(mini.api.edit("pods", "one", unschedulable("its group doesn't fit")))
+    clock.seconds += REFUSAL_SECONDS - 1
+    assert passes(mini, created)
+    return created
+
+
+def test_a_pod_that_is_refused_at_once_each_time_leaves_others_room(
+    cluster: MiniCluster, clock: Clock
+) -> None:
+    """The scheduler writes the same refusal once only."""
+    created = refused_at_once(cluster, clock)
+    for _ in range(3):
+        clock.seconds += 1
+        assert room(cluster)
+        assert passes(cluster, created)
+        clock.seconds += REFUSAL_SECONDS - 1
+        assert not room(cluster)
+        assert passes(cluster, created)
+
+
+def test_a_pod_that_waits_at_last_keeps_its_claim(cluster: MiniCluster, clock: Clock) -> None:
+    refused_at_once(cluster, clock)
+    nominated = {"status": {"nominatedNodeName": "gpu1"}}
+    cluster.sees(cluster.api.edit("pods", "one", nominated))
+    clock.seconds += REFUSAL_SECONDS
+    assert not room(cluster)
+
+
+def test_a_pod_that_is_given_up_again_and_again_claims_no_longer(
+    cluster: MiniCluster, clock: Clock
+) -> None:
+    created = claims(cluster, "one", 200)
+    for _ in range(3):
+        clock.seconds += LONGEST_SECONDS / 4
+        assert passes(cluster, created)
+        assert not room(cluster)
+    clock.seconds += LONGEST_SECONDS / 4
+    assert room(cluster)
+
+
 def test_a_claim_ends_when_no_scheduler_waits_any_more(cluster: MiniCluster, clock: Clock) -> None:
     claims(cluster, "one", 200)
     clock.seconds += LONGEST_SECONDS - 1

@@ -4,6 +4,8 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
@@ -214,6 +216,31 @@ def test_a_pod_that_is_refused_again_is_woken_less_often() -> None:
     pauses = [round(b - a) for a, b in itertools.pairwise(moments)]
     assert pauses[:7] == [4, 8, 16, 32, 64, 128, 256]
     assert set(pauses[7:]) == {300}
+
+
+def test_pods_that_take_no_room_stand_before_no_other_namespaces() -> None:
+    """A hundred pods of one tenant that may go to a full node alone, and one of another's."""
+    queue = Queue()
+    asked = {f"b{at}": queue.refuse(f"b{at}", namespace="pinned") for at in range(100)}
+    queue.refuse("good")
+    queue.end("t0")
+    began = queue.seconds
+    while "good" not in (woken := queue.woken()):
+        for uid in woken:
+            queue.retry.refused(asked[uid], nowhere(queue.view))
+        queue.seconds += 0.5
+    assert queue.seconds - began < 5
+
+
+def test_a_namespace_of_many_refused_pods_has_others_forgotten_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("extender.requeue.unschedulable_pods._MOST", 10)
+    queue = Queue()
+    queue.refuse("good")
+    queue.refuse_all(*(f"b{at}" for at in range(20)), namespace="many")
+    queue.end("t0")
+    assert queue.woken() == ["good"]
 
 
 def test_a_pod_that_lost_its_room_is_woken_by_the_next_room() -> None:

@@ -1,0 +1,83 @@
+"""Nodes of nominated pods: from 1.35 on each pod that waits for a volume is one, any tenant's."""
+
+from dataclasses import replace
+
+import pytest
+
+from extender.cache.cache import ClusterCache
+from extender.cache.node_evaluator import NodeEvaluator
+from extender.cache.search_time import SearchTime
+from gpustack.model.node import Node
+from gpustack.model.place import place
+from gpustack.model.refusal import Reason
+from gpustack.model.request import Selector
+from tests.extender.states import bound, known, view, waiting
+from tests.extender.verbs.search_clock import SearchClock
+from tests.model import machines
+
+CARD = machines.pod((100, 0))
+COUNT = 10
+NAMES = tuple(f"n{at}" for at in range(COUNT))
+SECONDS = 4.0  # of one question; a search takes one second
+
+
+def host(name: str, cards: int) -> Node:
+    made = (machines.card(minor, uuid=f"{name}-{minor}") for minor in range(cards))
+    return Node(name=name, cards=tuple(made))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SearchClock:
+    made = SearchClock()
+    monkeypatch.setattr("extender.cache.node_evaluator.place", made.slow(place))
+    return made
+
+
+def nominated_everywhere() -> ClusterCache:
+    """Nodes with a free card each, the last with two, and a nominated pod on each."""
+    seen = view()
+    for at, name in enumerate(NAMES):
+        seen.set_node(known(host(name, at + 1 + (at == COUNT - 1))))
+        for _ in range(at):
+            bound(seen, f"t{len(seen.pods)}", CARD, name)
+        seen.pod_event("ADDED", waiting(f"first-{name}", CARD, nominated=name))
+    return seen
+
+
+def test_the_next_question_goes_on_behind_nominated_pods(clock: SearchClock) -> None:
+    evaluator, asked = NodeEvaluator(nominated_everywhere()), waiting("a", CARD)
+    unsearched = []
+    for _ in range(8):
+        said = evaluator.of(asked, NAMES, SearchTime(SECONDS, clock))
+        unsearched.append([each.reason for each in said.answers].count(Reason.NOT_SEARCHED))
+    assert unsearched[-1] == 0, unsearched
+    again = evaluator.of(waiting("b", CARD), NAMES, SearchTime(0.0, clock))
+    assert [each.reason for each in again.answers] == [Reason.NO_WHOLE_CARD] * (COUNT - 1) + [None]
+
+
+def test_a_pod_that_names_cards_is_asked_for_behind_nominated_pods(clock: SearchClock) -> None:
+    evaluator = NodeEvaluator(nominated_everywhere())
+    asked = waiting("a", replace(CARD, uuids=Selector(include=("n9-10",))))
+    said = evaluator.of(asked, NAMES, SearchTime(1e3, clock))
+    assert [name for name, each in said.pairs() if each.reason is None] == ["n9"]
+
+
+def test_a_nominated_pod_that_changes_is_placed_anew() -> None:
+    seen = view()
+    seen.set_node(known(host("n0", 2)))
+    seen.pod_event("ADDED", waiting("first", CARD, nominated="n0"))
+    evaluator, asked = NodeEvaluator(seen), waiting("a", CARD)
+    assert evaluator.of(asked, ("n0",)).fits
+    seen.pod_event("MODIFIED", waiting("first", machines.pod((200, 0)), nominated="n0"))
+    assert not evaluator.of(asked, ("n0",)).fits
+    assert evaluator.of(replace(asked, priority=1), ("n0",)).fits
+
+
+def test_another_holder_of_cards_has_nominated_pods_placed_anew() -> None:
+    seen = view()
+    seen.set_node(known(host("n0", 2)))
+    seen.pod_event("ADDED", waiting("first", CARD, nominated="n0"))
+    evaluator, asked = NodeEvaluator(seen), waiting("a", CARD)
+    assert evaluator.of(asked, ("n0",)).fits
+    bound(seen, "other", CARD, "n0")
+    assert not evaluator.of(asked, ("n0",)).fits
