@@ -34,6 +34,17 @@ def test_gpu_pods_leave_and_all_others_stay(tmp_path: pathlib.Path) -> None:
         assert "changed=0" in run("restore").stdout
 
 
+@pytest.mark.parametrize("capacity", [{}, {"tencent.com/vcuda-core": "0"}])
+def test_a_node_that_offers_no_cards_stays_as_it_is(
+    tmp_path: pathlib.Path, capacity: dict[str, str]
+) -> None:
+    cluster = Cluster(pod("web", gpu=False), status={"capacity": capacity})
+    with cluster.serving(tmp_path) as run:
+        done = run("drain")
+    assert done.returncode == 0, words(done)
+    assert cluster.cordoned == bool(capacity)  # an agent that is away may come back
+
+
 @pytest.mark.nightly
 def test_all_pods_leave_where_told(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(pod("train"), pod("web", gpu=False), pod("daemon", owner="apps/v1 DaemonSet"))
