@@ -13,6 +13,7 @@ from gpustack.agent.activity.ledgers import Ledgers
 from gpustack.agent.activity.shares import Share
 from gpustack.wire.mapped import ledger
 from gpustack.wire.mapped.two_slot_page import LayoutError
+from tests import open_files
 
 _CARDS = ("GPU-00000000-0000-0000-0000-000000000001", "GPU-00000000-0000-0000-0000-000000000002")
 _FLOCK = struct.Struct("hh4xqqi4x")  # struct flock of 64-bit Linux
@@ -162,10 +163,10 @@ def test_a_ledger_that_was_made_anew_is_opened_anew(hooked: _Hooked) -> None:
 def test_a_resized_ledger_is_an_error_and_its_file_is_closed(hooked: _Hooked, size: int) -> None:
     hooked.look()
     os.truncate(hooked.path, size)
-    before = len(os.listdir("/proc/self/fd"))
+    assert len(open_files.below(hooked.path.parent)) == 1
     with pytest.raises(LayoutError):
         hooked.look()
-    assert len(os.listdir("/proc/self/fd")) == before - 1
+    assert open_files.below(hooked.path.parent) == []
     os.truncate(hooked.path, 0)
     mapped.create_ledger(hooked.path, _CARDS)
     assert hooked.look().slots == ()
@@ -183,8 +184,7 @@ def test_a_ledger_that_was_short_for_a_moment_has_moved(hooked: _Hooked, size: i
 
 
 def test_a_ledger_that_is_no_more_watched_is_closed(hooked: _Hooked) -> None:
-    before = len(os.listdir("/proc/self/fd"))
     hooked.look()
-    assert len(os.listdir("/proc/self/fd")) == before + 1
+    assert len(open_files.below(hooked.path.parent)) == 1
     hooked.ledgers.look(hooked.share, keep=False)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files.below(hooked.path.parent) == []

@@ -15,6 +15,7 @@ from gpustack.agent.mounts.share_mounts import ShareMounts
 from gpustack.model.placement import ContainerPlacement
 from gpustack.wire.mapped.activity import Activity
 from gpustack.wire.mapped.limits import DeviceLimit, Limits
+from tests import open_files
 from tests.fakes.nvml import card
 
 _CARD = card(1).uuid
@@ -38,25 +39,22 @@ def _container(folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def _open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
 def test_no_more_files_are_held_than_allowed(
     held: HeldFiles, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    before = _open_files()
     folders = [_container(tmp_path / name) for name in ("one", "two", "three")]
     for _ in range(3):
         held.look(folders)
-    assert held.count == _open_files() - before == 4
+    assert held.count == len(open_files.below(tmp_path)) == 4
     assert len(caplog.records) == 5, "each file once"
     assert f"{tmp_path}/two/activity: 4 files of containers are held already" in caplog.text
     for path in folders[0].iterdir():
         path.unlink()
     held.restore(folders[0])
     held.look(folders)
-    assert held.count == _open_files() - before == 4, "others come in the place of removed ones"
+    assert held.count == len(open_files.below(tmp_path)) == 4, (
+        "others come in the place of removed ones"
+    )
 
 
 def test_a_file_that_was_not_there_is_held_at_a_later_look(

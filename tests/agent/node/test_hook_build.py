@@ -12,6 +12,7 @@ from gpustack.adapters.hook_build import HookBuild, HookError, content_sum
 from gpustack.agent import settings
 from gpustack.agent.node.shared_files import SharedFiles
 from gpustack.wire.config import ConfigError
+from tests import open_files
 from tests.agent.host import CORE, Host, container, make_pod
 from tests.fakes.kubelet import AdmissionError
 
@@ -141,10 +142,8 @@ def test_files_of_a_build_that_was_removed_are_closed(tmp_path: pathlib.Path) ->
     shared.keep()
     shutil.rmtree(goes)
     shared.keep()
-    links = [each for each in pathlib.Path("/proc/self/fd").iterdir() if os.path.lexists(each)]
-    held = [os.readlink(each) for each in links]
-    assert [each for each in held if each.startswith(str(goes))] == []
-    assert [each for each in held if each.startswith(str(stays))]
+    assert open_files.below(goes) == []
+    assert open_files.below(stays)
     shared.close()
 
 
