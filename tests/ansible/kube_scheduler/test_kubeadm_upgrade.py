@@ -27,6 +27,6 @@ def test_the_role_gives_an_upgraded_scheduler_our_file_again(make: Make) -> None
 
 
 def test_operations_says_what_an_upgrade_by_kubeadm_needs() -> None:
-    said = (layout.ROOT / "docs" / "operations.md").read_text("utf-8")
+    said = (layout.ROOT / "docs" / "upgrades.md").read_text("utf-8")
     assert "kubeadm upgrade" in said
     assert "--tags kube_scheduler" in said

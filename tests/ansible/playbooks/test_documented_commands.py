@@ -1,4 +1,4 @@
-"""The commands of docs/operations.md name playbooks and variables that there are."""
+"""The commands of our pages name playbooks and variables that there are."""
 
 import itertools
 import json
@@ -10,10 +10,10 @@ import pytest
 from tests.ansible import layout
 from tests.ansible.rendering import ansible
 
-PAGE = (layout.ROOT / "docs/operations.md").read_text("utf-8")
+PAGES = "".join(each.read_text("utf-8") for each in sorted((layout.ROOT / "docs").glob("*.md")))
 COMMANDS = [
     shlex.split(line)
-    for line in re.findall(r"^ansible-playbook .*", PAGE.replace("\\\n", ""), re.MULTILINE)
+    for line in re.findall(r"^ansible-playbook .*", PAGES.replace("\\\n", ""), re.MULTILINE)
 ]
 
 
@@ -46,7 +46,7 @@ def test_a_command_of_the_page_is_one_of_ours(command: list[str]) -> None:
 
 
 @pytest.mark.parametrize("playbook", ["remove_host"])
-def test_every_variable_of_a_playbook_is_on_the_page(playbook: str) -> None:
+def test_every_variable_of_a_playbook_is_on_a_page(playbook: str) -> None:
     used = set(re.findall(rf"(?<!\w){playbook}(?:_\w+)?", words(f"playbooks/{playbook}.yml")))
-    named = {name for name in used if f"{name}=" in PAGE or f'"{name}":' in PAGE}
+    named = {name for name in used if f"{name}=" in PAGES or f'"{name}":' in PAGES}
     assert used - {f"{playbook}_questions"} == named

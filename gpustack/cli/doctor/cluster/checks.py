@@ -80,7 +80,7 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     Check(
         name="node-cards",
         why="a card that is closed takes no new pods; those that run on it may fail",
-        mend='on that host: gpustack card list; docs/operations.md, "A card fails"',
+        mend='on that host: gpustack card list; docs/troubleshooting.md, "A card fails"',
         find=nodes.cards,
         needs=(NODES,),
     ),

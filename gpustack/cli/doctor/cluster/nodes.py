@@ -63,7 +63,7 @@ def _others(facts: ClusterFacts) -> Iterator[Found]:
                 yield Found(level=Severity.FAIL, subject=_of(node), text=f"offers {amount} {name}")
         if _is_originals(node):
             text = f"offers {node.cores} {facts.keys.vcuda_core}, and no agent describes its cards"
-            mend = 'docs/operations.md, "Moving a node from gpu-manager"'
+            mend = 'docs/migration.md, "Moving a node from gpu-manager"'
             yield Found(level=Severity.WARN, subject=_of(node), text=text, mend=mend)
 
 

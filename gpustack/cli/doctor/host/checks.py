@@ -22,7 +22,7 @@ CHECKS: Final[tuple[Check[HostFacts], ...]] = (
     Check(
         name="driver-version",
         why="a library of another version than the loaded module refuses every program",
-        mend='boot the host; docs/operations.md, "After a driver upgrade"',
+        mend='boot the host; docs/upgrades.md, "After a driver upgrade"',
         find=driver.version,
         needs=(GPU_HOST, facts.MODULE_VERSION),
     ),
