@@ -6,13 +6,13 @@ import pathlib
 import stat
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 
 import grpc
 import pytest
 
 from gpustack.adapters.control import ControlServer, Service
+from tests.waiting import running, wait_until
 
 _SECONDS = 10.0  # after this long a test counts as hung
 _OTHER = 65534  # nobody
@@ -34,19 +34,9 @@ def _running(path: pathlib.Path, answer: bytes = b"") -> Iterator[None]:
         return answer or request
 
     service = Service(name="test.Words", methods={"Say": grpc.unary_unary_rpc_method_handler(say)})
-    stop = threading.Event()
-    thread = threading.Thread(target=ControlServer(path, (service,)).run, args=(stop,))
-    thread.start()
-    try:
-        for _ in range(int(_SECONDS / 0.02)):
-            if path.is_socket():
-                break
-            stop.wait(0.02)
+    with running(ControlServer(path, (service,)).run):
+        wait_until(path.is_socket)
         yield
-    finally:
-        stop.set()
-        thread.join(_SECONDS)
-        assert not thread.is_alive()
 
 
 def _call(path: pathlib.Path, request: bytes) -> bytes:

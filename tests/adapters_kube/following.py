@@ -1,7 +1,6 @@
 """What tests of watches share: a follower that collects what it is told, and pods to follow."""
 
 import queue
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -41,10 +40,3 @@ class Follower:
 
     def next(self) -> tuple[str, Any]:
         return self.told.get(timeout=WAIT_SECONDS)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)

@@ -15,9 +15,9 @@ from tests.adapters_kube.following import (
     Watch,
     create_many,
     pod,
-    wait_until,
 )
 from tests.fakes.kube_api import FakeKubeApi
+from tests.waiting import wait_until
 
 
 def asked_to_watch(api: FakeKubeApi) -> int:

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 
 from gpustack.adapters import kube
-from tests.adapters_kube.following import Follower, Watch, create_many, pod, wait_until
+from tests.adapters_kube.following import Follower, Watch, create_many, pod
 from tests.fakes.kube_api import FakeKubeApi
+from tests.waiting import wait_until
 
 
 def test_a_list_is_decoded_page_by_page(api: FakeKubeApi, watch: Watch, follower: Follower) -> None:

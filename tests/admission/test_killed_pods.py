@@ -1,12 +1,11 @@
 """The end of a pod that goes past its limits, as a real API server writes it."""
 
-import threading
-
 import pytest
 
 from gpustack.agent.cluster.writes import PodWrites
 from tests.admission.site import Site, bind, pod
 from tests.cluster.kubectl import wait_for
+from tests.waiting import running
 
 pytestmark = pytest.mark.testbed
 
@@ -19,18 +18,15 @@ def test_a_killed_pod_has_no_condition_that_a_job_ignores(site: Site) -> None:
     asked = pod(metadata={"finalizers": ["example.org/any"]}, terminationGracePeriodSeconds=3600)
     path = site.create(asked)
     assert bind(site.admin, path) == ""
-    writes, stop = PodWrites(client=site.node), threading.Event()
+    writes = PodWrites(client=site.node)
     metadata = site.admin.get(path)["metadata"]
     names = {each: metadata[each] for each in ("uid", "namespace", "name")}
     writes.delete(**names)
-    thread = threading.Thread(target=writes.run, args=(stop,))
-    thread.start()
     try:
-        wait_for("its end", lambda: "deletionTimestamp" in site.admin.get(path)["metadata"])
-        found = site.admin.get(path)
+        with running(writes.run):
+            wait_for("its end", lambda: "deletionTimestamp" in site.admin.get(path)["metadata"])
+            found = site.admin.get(path)
     finally:
-        stop.set()
-        thread.join()
         site.admin.patch(path, {"metadata": {"finalizers": None}})
     assert found["metadata"]["deletionGracePeriodSeconds"] == 1
     assert found["status"]["phase"] == "Pending", "it holds its cards until it has ended"

@@ -4,8 +4,6 @@ import http.client
 import pathlib
 import socket
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 
@@ -17,6 +15,7 @@ from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.identification import process_owners
 from tests.agent.host import NODE, Host
 from tests.fakes.kube_api import FakeKubeApi
+from tests.waiting import wait_until
 
 _SECONDS = 10.0  # after this long a test counts as hung
 _ALWAYS = 10**6
@@ -109,19 +108,12 @@ def test_a_watch_that_is_lost_for_long_is_a_problem(tmp_path: pathlib.Path) -> N
         assert [view.problem for view in views] == ["", ""]
         lost = api.faults.fail("GET", "/pods", status=503, times=_ALWAYS)
         api.drop_connections()
-        _wait_until(lambda: "503" in strict.problem)
+        wait_until(lambda: "503" in strict.problem)
         assert patient.problem == ""
         lost.times = 0
-        _wait_until(lambda: not strict.problem)
+        wait_until(lambda: not strict.problem)
         for view in views:
             view.stop()
-
-
-def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def test_an_agent_whose_looks_at_the_shares_do_not_end_says_so(

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +13,7 @@ from gpustack.wire import schemas
 from gpustack.wire.one_line import one_line
 from tests.agent.health.cards import card_inventory
 from tests.fakes.nvml import card
+from tests.waiting import running, wait_until
 
 _UUID = card(0).uuid
 
@@ -30,14 +30,10 @@ class _Agent:
 
 @pytest.fixture
 def agent(tmp_path: pathlib.Path) -> Iterator[_Agent]:
-    agent, stop = _Agent(tmp_path), threading.Event()
-    thread = threading.Thread(target=agent.server.run, args=(stop,))
-    thread.start()
-    while not agent.socket.is_socket():
-        stop.wait(0.01)
-    yield agent
-    stop.set()
-    thread.join(10)
+    agent = _Agent(tmp_path)
+    with running(agent.server.run):
+        wait_until(agent.socket.is_socket)
+        yield agent
 
 
 def test_a_card_is_listed_taken_and_released(

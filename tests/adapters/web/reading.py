@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import pathlib
 import ssl
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -17,8 +16,8 @@ from gpustack.adapters.web.tls import TlsContexts, TlsFiles
 from gpustack.adapters.web.token_verdicts import TokenVerdicts
 from tests.fakes.kube_api import FakeKubeApi
 from tests.testbed.host_files import certificates
+from tests.waiting import SECONDS, running
 
-SECONDS = 10.0  # after this long a test counts as hung
 PROMETHEUS = "system:serviceaccount:monitoring:prometheus"
 TOKEN = "prometheus.s.token"  # noqa: S105 (known to the fake alone)
 
@@ -121,12 +120,5 @@ class Site:
         )
         server = WebServer({listener: {"/metrics": lambda _: Response(body=body)}})
         self.port = server.ports[0]
-        stop = threading.Event()
-        thread = threading.Thread(target=server.run, args=(stop,))
-        thread.start()
-        try:
+        with running(server.run):
             yield server
-        finally:
-            stop.set()
-            thread.join(SECONDS)
-            assert not thread.is_alive()

@@ -3,12 +3,11 @@
 import contextlib
 import dataclasses
 import os
-import resource
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from cryptography import x509
@@ -16,8 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpustack.adapters.web.listener import Bounds
-from tests.adapters.web.reading import SECONDS, TOKEN, Site
+from tests import open_files
+from tests.adapters.web.clients import connect, drip, read
+from tests.adapters.web.reading import TOKEN, Site
 from tests.testbed.host_files import certificates
+from tests.waiting import wait_until
 
 _DRIPPERS = 1100  # more than the 1024 files that a process has by default
 # The beginning of a ClientHello that announces 512 bytes.
@@ -26,18 +28,7 @@ _HEAD = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r
 
 
 def _connect(site: Site, sent: bytes = b"") -> socket.socket:
-    client = socket.create_connection(("127.0.0.1", site.port), timeout=SECONDS)
-    client.sendall(sent)
-    return client
-
-
-def _read(client: socket.socket) -> bytes:
-    """Read until the server closes the connection."""
-    got = b""
-    with client, contextlib.suppress(OSError):
-        while more := client.recv(1 << 16):
-            got += more
-    return got
+    return connect(site.port, sent)
 
 
 def _shown(site: Site) -> x509.Certificate:
@@ -49,10 +40,8 @@ def _shown(site: Site) -> x509.Certificate:
 @pytest.fixture
 def many_files() -> Iterator[None]:
     """Let this process, which is client and server, open so many connections twice."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 3 * _DRIPPERS), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with open_files.allowed(3 * _DRIPPERS):
+        yield
 
 
 @pytest.mark.usefixtures("many_files")
@@ -84,22 +73,15 @@ def test_handshake_and_head_have_so_many_seconds_together(site: Site) -> None:
         began = time.monotonic()
         clients = [_connect(site), _connect(site, _HELLO)]
         secured = site.context().wrap_socket(_connect(site), server_hostname="127.0.0.1")
-        assert [_read(client) for client in (*clients, secured)] == [b"", b"", b""]
+        assert [read(client) for client in (*clients, secured)] == [b"", b"", b""]
         assert time.monotonic() - began < 5
-        _wait_until(lambda: server.dropped == 3)
+        wait_until(lambda: server.dropped == 3)
 
 
 def test_a_handshake_byte_by_byte_is_cut_off(site: Site) -> None:
     with site.serving(bounds=Bounds(head_seconds=0.3)):
-        client = _connect(site)
-        client.settimeout(0.02)
         began = time.monotonic()
-        with client, contextlib.suppress(ConnectionError):
-            for byte in _HELLO + bytes(500):
-                client.send(bytes([byte]))
-                with contextlib.suppress(TimeoutError):
-                    if client.recv(1) == b"":
-                        break
+        drip(_connect(site), _HELLO + bytes(500))
         assert time.monotonic() - began < 5
 
 
@@ -114,8 +96,8 @@ def test_a_reader_that_does_not_read_is_disconnected(site: Site) -> None:
     with site.serving(body=body, bounds=Bounds(send_seconds=0.3)) as server:
         client = site.context().wrap_socket(_connect(site), server_hostname="127.0.0.1")
         client.sendall(_HEAD % TOKEN.encode())
-        _wait_until(lambda: server.dropped == 1)
-        assert len(_read(client)) < len(body)
+        wait_until(lambda: server.dropped == 1)
+        assert len(read(client)) < len(body)
 
 
 def test_a_renewed_certificate_counts_for_the_next_connection(site: Site) -> None:
@@ -156,7 +138,7 @@ def test_a_changed_authority_of_clients_counts_for_the_next_connection(site: Sit
         site.root.certificate.write_bytes(before + other.pair.certificate)
         connected = trusted.wrap_socket(_connect(site), server_hostname="127.0.0.1")
         connected.sendall(_HEAD % b"")
-        assert b" 200 " in _read(connected)
+        assert b" 200 " in read(connected)
 
 
 def test_a_certificate_that_comes_late_is_used(
@@ -166,7 +148,7 @@ def test_a_certificate_that_comes_late_is_used(
     missing.unlink()
     with site.serving():
         assert "metrics.certificate: " in caplog.text
-        assert _read(_connect(site)) == b""
+        assert read(_connect(site)) == b""
         site.renew()
         assert site.ask(TOKEN).status == 200
 
@@ -183,7 +165,7 @@ def test_an_older_tls_than_1_2_is_refused(site: Site, version: ssl.TLSVersion) -
 
 def test_a_request_without_tls_reads_nothing(site: Site) -> None:
     with site.serving():
-        assert b"up 1" not in _read(_connect(site, _HEAD % TOKEN.encode()))
+        assert b"up 1" not in read(_connect(site, _HEAD % TOKEN.encode()))
 
 
 @settings(
@@ -196,10 +178,3 @@ def test_no_bytes_stop_the_server(site: Site, noise: bytes) -> None:
         with client, contextlib.suppress(ConnectionError):
             client.sendall(noise)
         assert site.ask(TOKEN).status == 200
-
-
-def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        threading.Event().wait(0.01)

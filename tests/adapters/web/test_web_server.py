@@ -7,7 +7,7 @@ import http.client
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -17,13 +17,19 @@ from gpustack.adapters.web.exchange import Response
 from gpustack.adapters.web.listener import Bounds, Listener
 from gpustack.adapters.web.page_threads import Page
 from gpustack.adapters.web.server import WebServer
+from tests.adapters.web.clients import connect, drip, read
+from tests.waiting import SECONDS, running, wait_until
 
-_SECONDS = 10.0  # after this long a test counts as hung
 _HEAD = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def _text(body: bytes) -> Page:
     return lambda _: Response(body=body)
+
+
+def _after(gate: threading.Event) -> Page:
+    """Return a page that isn't made before a gate opens."""
+    return lambda _: Response(body=str(gate.wait(SECONDS)).encode())
 
 
 @contextlib.contextmanager
@@ -32,47 +38,22 @@ def _serving(
 ) -> Iterator[WebServer]:
     listener = Listener(address="127.0.0.1", port=0, hosts=hosts, bounds=bounds or Bounds())
     server = WebServer({listener: pages})
-    stop = threading.Event()
-    thread = threading.Thread(target=server.run, args=(stop,))
-    thread.start()
-    try:
+    with running(server.run):
         yield server
-    finally:
-        stop.set()
-        thread.join(_SECONDS)
-        assert not thread.is_alive()
 
 
 def _connect(server: WebServer, sent: bytes = b"") -> socket.socket:
-    client = socket.create_connection(("127.0.0.1", server.ports[0]), timeout=_SECONDS)
-    client.sendall(sent)
-    return client
-
-
-def _read(client: socket.socket) -> bytes:
-    """Read until the server closes the connection."""
-    got = b""
-    with client, contextlib.suppress(ConnectionResetError):
-        while more := client.recv(1 << 16):
-            got += more
-    return got
+    return connect(server.ports[0], sent)
 
 
 def _status(server: WebServer, request: bytes = _HEAD) -> int:
-    return int(_read(_connect(server, request)).split(maxsplit=2)[1])
+    return int(read(_connect(server, request)).split(maxsplit=2)[1])
 
 
 def test_a_client_has_so_long_for_its_head_in_total() -> None:
     with _serving({}, bounds=Bounds(head_seconds=0.3)) as server:
-        client = _connect(server)
-        client.settimeout(0.05)
         began = time.monotonic()
-        with client, contextlib.suppress(ConnectionError):
-            for byte in b"GET /version HTTP/1.1\r\nX: " + b"x" * 200:
-                client.send(bytes([byte]))
-                with contextlib.suppress(TimeoutError):
-                    if client.recv(1) == b"":
-                        break
+        drip(_connect(server), b"GET /version HTTP/1.1\r\nX: " + b"x" * 200)
         assert time.monotonic() - began < 5
 
 
@@ -80,25 +61,22 @@ def test_a_client_that_does_not_read_is_disconnected() -> None:
     body = b"x" * (64 << 20)  # more than the kernel's buffers on both sides
     with _serving({"/version": _text(body)}, bounds=Bounds(send_seconds=0.3)) as server:
         client = _connect(server, _HEAD)
-        _wait_until(lambda: server.dropped == 1)
-        assert len(_read(client)) < len(body)
+        wait_until(lambda: server.dropped == 1)
+        assert len(read(client)) < len(body)
 
 
 def test_the_slowest_client_makes_room_for_a_new_one() -> None:
     with _serving({"/version": _text(b"0.1")}, bounds=Bounds(connections=2)) as server:
         oldest, younger = (_connect(server, b"GET /vers") for _ in range(2))
         assert _status(server) == http.HTTPStatus.OK
-        assert _read(oldest) == b""
+        assert read(oldest) == b""
         younger.sendall(_HEAD.removeprefix(b"GET /vers"))
-        assert b"0.1" in _read(younger)
+        assert b"0.1" in read(younger)
 
 
 def test_a_client_beyond_the_bound_waits_for_the_next_free_place() -> None:
     gate = threading.Event()
-    pages = {
-        "/slow": lambda _: Response(body=str(gate.wait(_SECONDS)).encode()),
-        "/version": _text(b"0.1"),
-    }
+    pages = {"/slow": _after(gate), "/version": _text(b"0.1")}
     with _serving(pages, bounds=Bounds(connections=2, patience_seconds=60)) as server:
         asked = [_connect(server, _HEAD.replace(b"version", b"slow")) for _ in range(2)]
         beyond = _connect(server, _HEAD)
@@ -106,23 +84,20 @@ def test_a_client_beyond_the_bound_waits_for_the_next_free_place() -> None:
         with pytest.raises(TimeoutError):
             beyond.recv(1)
         gate.set()
-        assert b"0.1" in _read(beyond)
-        assert all(b"True" in _read(client) for client in asked)
+        assert b"0.1" in read(beyond)
+        assert all(b"True" in read(client) for client in asked)
         assert server.dropped == 0
 
 
 def test_a_client_of_a_page_that_hangs_makes_room_for_a_new_one() -> None:
     gate = threading.Event()
-    pages = {
-        "/slow": lambda _: Response(body=str(gate.wait(_SECONDS)).encode()),
-        "/version": _text(b"0.1"),
-    }
+    pages = {"/slow": _after(gate), "/version": _text(b"0.1")}
     with _serving(pages, bounds=Bounds(connections=2, patience_seconds=0.1)) as server:
         asked = [_connect(server, _HEAD.replace(b"version", b"slow")) for _ in range(2)]
         assert _status(server) == http.HTTPStatus.OK
         gate.set()
-        assert _read(asked[0]) == b""
-        assert b"True" in _read(asked[1])
+        assert read(asked[0]) == b""
+        assert b"True" in read(asked[1])
 
 
 def test_a_page_is_made_once_for_all_types_that_clients_accept() -> None:
@@ -131,7 +106,7 @@ def test_a_page_is_made_once_for_all_types_that_clients_accept() -> None:
 
     def slow(_: str) -> Response:
         made["slow"] += 1
-        return Response(body=str(gate.wait(_SECONDS)).encode())
+        return Response(body=str(gate.wait(SECONDS)).encode())
 
     def head(number: int) -> bytes:
         asked = b"GET /slow HTTP/1.1\r\nHost: localhost\r\nAccept: text/x-%d, text/plain\r\n\r\n"
@@ -139,7 +114,7 @@ def test_a_page_is_made_once_for_all_types_that_clients_accept() -> None:
 
     with _serving({"/slow": slow}, bounds=Bounds(page_seconds=0.3)) as server:
         asked = [_connect(server, head(number)) for number in range(8)]
-        assert all(b" 503 " in _read(client) for client in asked)
+        assert all(b" 503 " in read(client) for client in asked)
         gate.set()
         assert _status(server, head(8)) == http.HTTPStatus.OK
     assert made["slow"] <= 2  # the last client may have asked after the first page was made
@@ -151,13 +126,13 @@ def test_a_page_that_hangs_keeps_no_other_waiting() -> None:
 
     def slow(_: str) -> Response:
         made["slow"] += 1
-        return Response(body=str(gate.wait(_SECONDS)).encode())
+        return Response(body=str(gate.wait(SECONDS)).encode())
 
     pages = {"/slow": slow, "/version": _text(b"0.1")}
     with _serving(pages, bounds=Bounds(page_seconds=0.3)) as server:
         asked = [_connect(server, _HEAD.replace(b"version", b"slow")) for _ in range(8)]
         assert _status(server) == http.HTTPStatus.OK
-        assert all(b" 503 " in _read(client) for client in asked)
+        assert all(b" 503 " in read(client) for client in asked)
         gate.set()
     assert made["slow"] == 1
 
@@ -204,7 +179,7 @@ def test_each_request_gets_its_status(request_: bytes, status: int) -> None:
 
 def test_an_answer_to_head_has_the_length_and_no_body() -> None:
     with _serving({"/version": _text(b"0.1")}) as server:
-        asker = http.client.HTTPConnection("127.0.0.1", server.ports[0], timeout=_SECONDS)
+        asker = http.client.HTTPConnection("127.0.0.1", server.ports[0], timeout=SECONDS)
         asker.request("HEAD", "/version")
         answer = asker.getresponse()
         assert (answer.status, answer.getheader("Content-Length"), answer.read()) == (200, "3", b"")
@@ -222,12 +197,5 @@ def test_an_answer_to_head_has_the_length_and_no_body() -> None:
 def test_no_bytes_stop_the_server(noise: bytes) -> None:
     with _serving({"/version": _text(b"0.1")}) as server:
         with contextlib.suppress(ConnectionError):
-            _read(_connect(server, noise + b"\r\n\r\n"))
+            read(_connect(server, noise + b"\r\n\r\n"))
         assert _status(server) == http.HTTPStatus.OK
-
-
-def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        threading.Event().wait(0.01)

@@ -1,7 +1,6 @@
 """Writes to pods: which refusals end them."""
 
 import pathlib
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from gpustack.adapters.kube import KubeClient
 from gpustack.agent.cluster.writes import PodWrites
 from tests.fakes.kube_api import FakeKubeApi
+from tests.waiting import running, wait_until
 
 POD = {"metadata": {"name": "one", "namespace": "default"}}
 
@@ -22,14 +22,10 @@ def api() -> Iterator[FakeKubeApi]:
 def lost(api: FakeKubeApi, folder: pathlib.Path, uid: str) -> int:
     """Write to a pod; return how many writes were lost once the API server has answered."""
     client = KubeClient.from_kubeconfig(api.write_kubeconfig(folder / "kubeconfig"))
-    writes, stop = PodWrites(client=client), threading.Event()
+    writes = PodWrites(client=client)
     writes.annotate(uid=uid, namespace="default", name="one", annotations={"key": "value"})
-    thread = threading.Thread(target=writes.run, args=(stop,))
-    thread.start()
-    while not api.asked("PATCH", ".*/one/status"):
-        stop.wait(0.01)
-    stop.set()
-    thread.join()
+    with running(writes.run):
+        wait_until(lambda: bool(api.asked("PATCH", ".*/one/status")))
     return writes.dropped
 
 
@@ -54,13 +50,9 @@ def test_a_deletion_of_another_pod_of_that_name_is_not_tried_again(
     """The first answer was lost, and a StatefulSet has made the next pod of that name."""
     api.create("pods", POD)
     client = KubeClient.from_kubeconfig(api.write_kubeconfig(tmp_path / "kubeconfig"))
-    writes, stop = PodWrites(client=client), threading.Event()
+    writes = PodWrites(client=client)
     writes.delete(uid="another", namespace="default", name="one")
-    thread = threading.Thread(target=writes.run, args=(stop,))
-    thread.start()
-    while not api.asked("DELETE", ".*/one"):
-        stop.wait(0.01)
-    stop.set()
-    thread.join()
+    with running(writes.run):
+        wait_until(lambda: bool(api.asked("DELETE", ".*/one")))
     assert (writes.pending, writes.dropped) == (0, 0)
     assert api.get("pods", "one")["metadata"]["name"] == "one"

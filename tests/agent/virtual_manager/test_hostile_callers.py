@@ -5,7 +5,6 @@ import os
 import pathlib
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 
@@ -13,6 +12,7 @@ import pytest
 
 from gpustack.adapters.vcuda import Registration, RelayBounds, VcudaServer
 from tests.agent.virtual_manager.original import PREAMBLE
+from tests.waiting import running
 
 _SECONDS = 10.0
 # A call whose message doesn't come; without the acknowledgement of settings that aren't there yet.
@@ -41,13 +41,9 @@ class _Served:
 
 @pytest.fixture
 def served(tmp_path: pathlib.Path) -> Iterator[_Served]:
-    served, stop = _Served(tmp_path, _BOUNDS), threading.Event()
-    thread = threading.Thread(target=served.server.run, args=(stop,))
-    thread.start()
-    yield served
-    stop.set()
-    thread.join(_SECONDS)
-    assert not thread.is_alive()
+    served = _Served(tmp_path, _BOUNDS)
+    with running(served.server.run):
+        yield served
 
 
 def _register(served: _Served, program: pathlib.Path, name: str) -> float:
@@ -104,19 +100,14 @@ def test_a_caller_without_grpc_is_closed(served: _Served, garbage: bytes) -> Non
 
 def test_registrations_of_one_pod_are_few_a_second(tmp_path: pathlib.Path) -> None:
     bounds = RelayBounds(burst=3, a_second=5.0)
-    served, stop = _Served(tmp_path, bounds), threading.Event()
-    thread = threading.Thread(target=served.server.run, args=(stop,))
-    thread.start()
-    try:
+    served = _Served(tmp_path, bounds)
+    with running(served.server.run):
         began = time.monotonic()
         for _ in range(8):
             with served.connect("one") as caller:
                 caller.sendall(_CALL[:33])
                 caller.recv(1)  # the server's settings: it was taken
         assert time.monotonic() - began >= 5 / bounds.a_second * 0.9
-    finally:
-        stop.set()
-        thread.join(_SECONDS)
 
 
 def test_sockets_come_and_go_while_it_runs(

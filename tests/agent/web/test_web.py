@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import os
 import pathlib
-import resource
 import socket
 import threading
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from gpustack.agent import settings
+from tests import open_files
 from tests.agent.host import Host
 
 _DRIPPERS = 1100  # more than the 1024 files that a process has by default
@@ -37,10 +37,8 @@ def _ask(host: Host, path: str, **headers: str) -> tuple[int, str, str]:
 @pytest.fixture
 def many_files() -> Iterator[None]:
     """Let this process, which is client and server, open so many connections twice."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 3 * _DRIPPERS), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with open_files.allowed(3 * _DRIPPERS):
+        yield
 
 
 @pytest.mark.usefixtures("many_files")
