@@ -37,9 +37,13 @@ class WebServer:
         try:
             asyncio.run(self._serve(stop))
         finally:
-            for listener in self._pages:
-                listener.close()
-            self._threads.end()
+            self.close()
+
+    def close(self) -> None:
+        """Give the addresses and the threads back."""
+        for listener in self._pages:
+            listener.close()
+        self._threads.end()
 
     async def _serve(self, stop: threading.Event) -> None:
         serving = {

@@ -36,7 +36,7 @@ _CLOSES: Final[Mapping[str, Callable[[Any], object]]] = {
     "cri": lambda part: part.close(),
     "folders": lambda part: part.held.close(),
     "host_files": lambda part: part.shared.close(),
-    "web": lambda part: part._listener.close(),
+    "web": lambda part: part.close(),
     "_instance": lambda part: part.release(),
 }
 
