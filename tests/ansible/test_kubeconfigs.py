@@ -64,7 +64,9 @@ def test_a_hosts_kubeconfig_reads_no_token_here(tmp_path: pathlib.Path) -> None:
     assert "of cp1 names its user by tokenFile" in said
 
 
-@pytest.mark.parametrize("user", [{}, {"token": "a-token"}])
+@pytest.mark.parametrize(
+    "user", [pytest.param({}, marks=pytest.mark.nightly), {"token": "a-token"}]
+)
 def test_a_hosts_kubeconfig_with_its_own_key_is_used(
     tmp_path: pathlib.Path, user: dict[str, Any]
 ) -> None:

@@ -52,6 +52,7 @@ def forget(folder: pathlib.Path, settings: dict[str, str]) -> str:
     return done.stdout
 
 
+@pytest.mark.nightly
 def test_the_drivers_index_goes_and_others_stay(
     tmp_path: pathlib.Path, settings: dict[str, str]
 ) -> None:

@@ -46,6 +46,7 @@ def reads_index(folder: pathlib.Path, *installed: str, changed: bool = False) ->
 
 
 # apt-get ends with 0 where the repository doesn't answer, and then no package is found.
+@pytest.mark.nightly
 def test_the_index_is_read_until_all_packages_are_here(tmp_path: pathlib.Path) -> None:
     assert reads_index(tmp_path / "new", changed=True)
     assert reads_index(tmp_path / "none")

@@ -98,6 +98,7 @@ def test_check_mode_passes_on_a_fresh_host_and_lays_nothing_out(stage: Stage) ->
     assert not stage.hooks.exists()
 
 
+@pytest.mark.nightly
 def test_check_mode_names_a_file_that_is_not_the_bundles(stage: Stage) -> None:
     build = stage.make_bundle("0.1.0")
     stage.run("main")
@@ -136,6 +137,7 @@ def test_files_of_an_interrupted_run_are_never_a_build(stage: Stage) -> None:
     assert HookBuild(stage.hooks / build).folder()
 
 
+@pytest.mark.nightly
 def test_a_copy_of_another_run_never_becomes_a_build(
     stage: Stage, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

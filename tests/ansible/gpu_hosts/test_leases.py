@@ -94,6 +94,7 @@ def test_a_run_that_ended_half_way_is_finished_by_the_next(stage: Stage) -> None
     assert stage.enabled == 1
 
 
+@pytest.mark.nightly
 def test_check_mode_changes_neither_kernel_nor_setting(stage: Stage) -> None:
     assert "fs.leases-enable = 0" in stage.run(refused=True, check=True).stdout
     assert (stage.enabled, stage.setting.exists()) == (1, False)

@@ -9,7 +9,7 @@ from tests.ansible.kube_scheduler.scheduler_host import GOOD, Make
 pytestmark = pytest.mark.long
 
 
-@pytest.mark.parametrize("kind", [pytest.param("unit", marks=pytest.mark.nightly), "static_pod"])
+@pytest.mark.parametrize("kind", ["unit", pytest.param("static_pod", marks=pytest.mark.nightly)])
 def test_only_other_authorities_restart_it(make: Make, kind: str) -> None:
     host = make(kind)
     pki = host.folder / "pki"

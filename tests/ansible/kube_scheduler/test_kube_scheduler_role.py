@@ -57,7 +57,7 @@ def test_a_static_pod_comes_runs_and_goes(make: Make) -> None:
     host.wait()
 
 
-@pytest.mark.parametrize("kind", ["unit", "static_pod"])
+@pytest.mark.parametrize("kind", ["unit", pytest.param("static_pod", marks=pytest.mark.nightly)])
 def test_a_broken_configuration_is_taken_back(make: Make, kind: str) -> None:
     host = make(kind)
     done = host.play(kube_scheduler_extender_url=BROKEN)

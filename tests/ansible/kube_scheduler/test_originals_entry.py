@@ -72,6 +72,7 @@ def test_a_policy_that_calls_the_original_is_kept(tmp_path: pathlib.Path) -> Non
         host.stop()
 
 
+@pytest.mark.nightly
 def test_a_configuration_that_calls_the_original_comes_back(make: Make) -> None:
     host = make("unit")
     host.config.write_text(yaml.safe_dump(CONFIGURATION))

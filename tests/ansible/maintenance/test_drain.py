@@ -120,6 +120,7 @@ def test_a_pod_that_comes_back_to_the_node_is_named(tmp_path: pathlib.Path) -> N
     assert (cluster.cordoned, cluster.tries.count("other")) == (False, 1)
 
 
+@pytest.mark.nightly
 def test_a_budget_that_never_allows_is_named_and_the_node_given_back(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_budget_that_never_allows_is_named_and_the_node_given_back(
     assert (cluster.cordoned, cluster.marked) == (False, False)
 
 
+@pytest.mark.nightly
 def test_a_failed_drain_leaves_an_earlier_runs_cordon(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(pod("train"))
     cluster.cordon(ours=True)
@@ -157,6 +159,7 @@ def test_a_pod_that_does_not_go_is_named(tmp_path: pathlib.Path) -> None:
     assert not cluster.cordoned
 
 
+@pytest.mark.nightly
 def test_a_pod_that_nothing_makes_anew_is_refused_first(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(pod("bare", owner=None), pod("train"))
     with cluster.serving(tmp_path) as run:
@@ -184,6 +187,7 @@ def test_check_mode_names_the_pods_and_changes_nothing(tmp_path: pathlib.Path) -
     assert cluster.marked
 
 
+@pytest.mark.nightly
 def test_a_node_that_the_cluster_lacks_is_named(tmp_path: pathlib.Path) -> None:
     cluster = Cluster()
     cluster.objects.clear()

@@ -125,7 +125,7 @@ def test_a_run_that_changes_nothing_keeps_the_last_upgrades_files(tmp_path: path
     assert host.runs == (OLD, "old-01234567")
 
 
-@pytest.mark.parametrize("gone", ["environment", "hook"])
+@pytest.mark.parametrize("gone", [pytest.param("environment", marks=pytest.mark.nightly), "hook"])
 def test_a_host_that_cannot_go_back_is_left_as_it_is(tmp_path: pathlib.Path, gone: str) -> None:
     host = Host(tmp_path)
     host.must("take")
@@ -173,6 +173,7 @@ def test_check_mode_keeps_and_restores_nothing(tmp_path: pathlib.Path) -> None:
     assert host.runs == (OLD, "old-01234567")
 
 
+@pytest.mark.nightly
 def test_uninstall_removes_what_is_kept(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path)
     host.must("take")

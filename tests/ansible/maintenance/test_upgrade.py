@@ -84,7 +84,9 @@ def test_without_parts_all_are_upgraded_extenders_first(tmp_path: pathlib.Path) 
     assert AGENT in came(run, "gpu3")
 
 
-@pytest.mark.parametrize("fails", ["nvidia_driver/reload", VERIFY])
+@pytest.mark.parametrize(
+    "fails", [pytest.param("nvidia_driver/reload", marks=pytest.mark.nightly), VERIFY]
+)
 def test_a_driver_that_fails_is_put_back_and_stops_the_run(
     tmp_path: pathlib.Path, fails: str
 ) -> None:
@@ -108,12 +110,14 @@ def test_a_canary_that_fails_keeps_all_others(tmp_path: pathlib.Path) -> None:
     assert came(run, "gpu2") == came(run, "gpu3") == []
 
 
+@pytest.mark.nightly
 def test_a_host_that_stops_answering_ends_the_run(tmp_path: pathlib.Path) -> None:
     run = play(tmp_path, "agent", gpu1={"vanishes": [AGENT]})
     assert run.status != 0
     assert came(run, "gpu2") == []
 
 
+@pytest.mark.nightly
 def test_an_extender_that_fails_is_put_back_before_the_next(tmp_path: pathlib.Path) -> None:
     once = "{{ [] if __upgrade_fault is defined else ['gpustack_extender/verify'] }}"
     run = play(tmp_path, None, cp1={"fails": once})

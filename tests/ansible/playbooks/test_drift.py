@@ -58,6 +58,7 @@ def test_each_difference_is_named_with_its_host_and_role(tmp_path: pathlib.Path)
     assert table(run) == [list(row.values()) for row in rows]
 
 
+@pytest.mark.nightly
 def test_a_run_of_one_role_tells_its_differences(tmp_path: pathlib.Path) -> None:
     differs = {"differs": ["kube_scheduler", "cluster_objects"]}
     run, found = play(tmp_path, "--check", "--tags=kube_scheduler", cp1=differs)
@@ -88,7 +89,9 @@ def test_a_run_that_could_change_hosts_is_refused(tmp_path: pathlib.Path) -> Non
     assert run.changed == []
 
 
-@pytest.mark.parametrize("playbook", ["site.yml", "playbooks/verify.yml"])
+@pytest.mark.parametrize(
+    "playbook", [pytest.param("site.yml", marks=pytest.mark.nightly), "playbooks/verify.yml"]
+)
 def test_other_playbooks_print_no_table(tmp_path: pathlib.Path, playbook: str) -> None:
     groups = GROUPS | {"kube_control_plane": {"cp1": {"differs": ["kube_scheduler"]}}}
     run = recorder.play(tmp_path, groups, "--check", playbook=playbook)

@@ -70,6 +70,7 @@ def test_a_pool_that_the_inventory_does_not_name_stays(tmp_path: pathlib.Path) -
     assert "changed=0" in again.stdout, words(again)
 
 
+@pytest.mark.nightly
 def test_check_mode_takes_no_label(tmp_path: pathlib.Path) -> None:
     objects = {f"/api/v1/nodes/{name}": node(name) for name in HOSTS}
     with cluster_server.serving(tmp_path, objects) as kubeconfig:

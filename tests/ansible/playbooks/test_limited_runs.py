@@ -38,7 +38,7 @@ def test_a_run_without_the_first_control_plane_names_it(tmp_path: pathlib.Path) 
     ("limit", "other", "installed", "refused"),
     [
         ("cp1,gpu1", {}, False, True),
-        ("cp1", {}, True, False),
+        pytest.param("cp1", {}, True, False, marks=pytest.mark.nightly),
         ("gpu1", {}, False, False),
         pytest.param("all", {}, False, False, marks=pytest.mark.nightly),
         # it can't be asked, and cards have to be added while it is away

@@ -48,9 +48,9 @@ def text(run: recorder.Run) -> str:
     ("host", "arguments"),
     [
         ("gpu2", ()),
-        ("cp1", ()),
+        pytest.param("cp1", (), marks=pytest.mark.nightly),
         ("cp2", ()),
-        ("gpu2", (DESPITE,)),
+        pytest.param("gpu2", (DESPITE,), marks=pytest.mark.nightly),
         pytest.param("cp1", (DESPITE,), marks=pytest.mark.nightly),
     ],
 )
@@ -157,7 +157,10 @@ def test_a_run_of_gpu_hosts_alone_cleans_these_and_says_what_stays(tmp_path: pat
 
 @pytest.mark.parametrize(
     ("playbook", "arguments"),
-    [("playbooks/uninstall.yml", (DESPITE,)), ("site.yml", ("--tags=kube_scheduler",))],
+    [
+        pytest.param("playbooks/uninstall.yml", (DESPITE,), marks=pytest.mark.nightly),
+        ("site.yml", ("--tags=kube_scheduler",)),
+    ],
 )
 def test_facts_of_an_earlier_run_stand_for_no_answer(
     tmp_path: pathlib.Path, playbook: str, arguments: tuple[str, ...]

@@ -40,7 +40,9 @@ def test_the_command_line_sets_the_size_of_batches(tmp_path: pathlib.Path) -> No
 
 
 @pytest.mark.parametrize("how", ["fails", pytest.param("vanishes", marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("check", ["preflight", "kube_scheduler/preflight"])
+@pytest.mark.parametrize(
+    "check", [pytest.param("preflight", marks=pytest.mark.nightly), "kube_scheduler/preflight"]
+)
 def test_one_of_three_control_planes_stops_all(
     tmp_path: pathlib.Path, how: str, check: str
 ) -> None:
@@ -70,7 +72,9 @@ def test_a_host_that_cannot_be_reached_stops_all(
 
 
 @pytest.mark.parametrize("how", [pytest.param("vanishes", marks=pytest.mark.nightly), "fails"])
-@pytest.mark.parametrize("role", ["gpustack_extender", "kube_scheduler"])
+@pytest.mark.parametrize(
+    "role", [pytest.param("gpustack_extender", marks=pytest.mark.nightly), "kube_scheduler"]
+)
 def test_a_control_plane_that_is_lost_on_the_way_stops_the_rest(
     tmp_path: pathlib.Path, how: str, role: str
 ) -> None:
@@ -107,6 +111,7 @@ def test_a_gpu_host_that_is_lost_on_the_way_stops_later_batches(
     assert run.hosts("nvidia_driver") == ["gpu1", "gpu2", "gpu3"]
 
 
+@pytest.mark.nightly
 def test_an_agent_that_is_not_ready_stops_later_batches(tmp_path: pathlib.Path) -> None:
     run = recorder.play(tmp_path, site(3, gpu1={"fails": ["gpustack_agent/verify"]}))
     assert run.status != 0
@@ -139,8 +144,8 @@ def test_a_limited_run_changes_these_hosts_alone(
     ("limit", "labelled", "tags"),
     [
         ("cp1,gpu2", "gpu2", ""),
-        ("cp1,gpu2", "gpu2", "--tags=cluster_objects"),
-        ("all", "gpu1 gpu2", "--tags=cluster_objects"),
+        pytest.param("cp1,gpu2", "gpu2", "--tags=cluster_objects", marks=pytest.mark.nightly),
+        pytest.param("all", "gpu1 gpu2", "--tags=cluster_objects", marks=pytest.mark.nightly),
         pytest.param("cp1", "", "", marks=pytest.mark.nightly),
         pytest.param("!gpu1", "gpu2", "", marks=pytest.mark.nightly),
     ],

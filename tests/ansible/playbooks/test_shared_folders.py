@@ -69,6 +69,7 @@ def test_the_agents_state_goes_with_its_folder(tmp_path: pathlib.Path, host: Gpu
     assert "changed=0" in uninstall(tmp_path, host).stdout
 
 
+@pytest.mark.nightly
 def test_files_of_others_in_the_state_folder_stay(tmp_path: pathlib.Path, host: GpuHost) -> None:
     others = [host.state / "postgres", host.state / "photos"]
     for other in others:

@@ -57,7 +57,9 @@ def test_a_scheduler_follows_its_extender(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("tags", "host", "check"),
     [
-        ("gpustack_hook,gpustack_agent", "gpu2", "preflight"),
+        pytest.param(
+            "gpustack_hook,gpustack_agent", "gpu2", "preflight", marks=pytest.mark.nightly
+        ),
         ("cluster_objects", "cp2", "kube_scheduler/preflight"),
         pytest.param("gpustack_agent", "cp1", "preflight/cluster", marks=pytest.mark.nightly),
     ],

@@ -120,6 +120,7 @@ def test_uninstall_goes_on_despite_pods_when_told(tmp_path: pathlib.Path) -> Non
         assert FIRST_REMOVAL in site.uninstall(DESPITE).stdout
 
 
+@pytest.mark.nightly
 def test_uninstall_goes_on_where_no_pod_holds_cards(tmp_path: pathlib.Path) -> None:
     with api_server.serving(tmp_path, {"pods": []}) as kubeconfig:
         assert FIRST_REMOVAL in Site(tmp_path, kubeconfig).uninstall().stdout

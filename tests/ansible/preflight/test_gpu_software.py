@@ -177,6 +177,7 @@ def test_every_finding_can_be_accepted_and_is_documented() -> None:
     assert all(f"| `{name}` |" in text for name in accepted)
 
 
+@pytest.mark.nightly
 @pytest.mark.long
 def test_preflight_fails_on_a_host_with_nvidias_plugin_and_runtime(tmp_path: pathlib.Path) -> None:
     kubelet = tmp_path / "kubelet"

@@ -41,6 +41,7 @@ def play(folder: pathlib.Path, pid: int, written: float, state: str = "active") 
     return done.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.long
 def test_a_daemon_that_is_older_than_its_files_is_restarted(tmp_path: pathlib.Path) -> None:
     later = time.time() + 3600

@@ -174,6 +174,7 @@ def test_an_archive_that_was_changed_is_refused_before_it_is_unpacked(stage: Sta
 
 
 # A daemon started from half an environment, and no later run mended it.
+@pytest.mark.nightly
 def test_an_environment_that_another_run_began_anew_is_not_whole(stage: Stage) -> None:
     stage.overtake()
     done = stage.run()
@@ -199,7 +200,7 @@ def test_a_hosts_umask_keeps_no_user_out_of_an_environment(stage: Stage, mask: i
 
 
 # What is left of a removal that was ended would be a whole one for a site that goes back.
-@pytest.mark.parametrize("part", ["main", "uninstall"])
+@pytest.mark.parametrize("part", [pytest.param("main", marks=pytest.mark.nightly), "uninstall"])
 def test_the_mark_of_a_whole_environment_is_removed_first(stage: Stage, part: str) -> None:
     for name in ("cpython-307-0123456789abcdef", "cpython-308-0123456789abcdef"):
         (stage.opt / "venvs" / name).mkdir(parents=True)

@@ -53,6 +53,7 @@ def test_a_report_has_states_and_logs_and_no_secret(tmp_path: pathlib.Path) -> N
     assert "gpu1/extender-readyz.txt" not in files
 
 
+@pytest.mark.nightly
 def test_a_report_has_the_clusters_pods_with_cards_alone(tmp_path: pathlib.Path) -> None:
     lay(tmp_path)
     with daemon() as address, cluster(tmp_path) as kubeconfig:
@@ -102,6 +103,7 @@ def test_what_is_down_is_named_and_the_rest_is_there(tmp_path: pathlib.Path) -> 
     assert "gpu2: nothing of it is here" in said
 
 
+@pytest.mark.nightly
 def test_what_never_answers_is_given_up(tmp_path: pathlib.Path) -> None:
     lay(tmp_path)
     write_program(tmp_path, "nvidia-smi", "exec sleep 600")
@@ -131,6 +133,7 @@ def test_a_report_is_bounded_per_file_and_in_all(tmp_path: pathlib.Path) -> None
     assert "gpu1/units.json" in kept
 
 
+@pytest.mark.nightly
 def test_a_report_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
     lay(tmp_path)
     with daemon() as address, cluster(tmp_path) as kubeconfig:
