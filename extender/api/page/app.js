@@ -189,7 +189,10 @@ function press(event) {
   if (event.key === "Escape" && event.target.type === "search" && !event.target.value) event.target.blur();
 }
 
-for (const control of Object.values(controls)) control.addEventListener("input", remember);
+for (const control of Object.values(controls)) {
+  control.addEventListener("input", remember);
+  control.addEventListener("change", remember); // some browsers tell of a choice by this alone
+}
 for (const form of document.querySelectorAll(".tools")) form.addEventListener("submit", (event) => event.preventDefault());
 document.addEventListener("click", go);
 document.addEventListener("keydown", press);
