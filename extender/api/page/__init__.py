@@ -18,10 +18,7 @@ _SCRIPTS: Final = (
 PATHS: Final = {
     "/": ("index.html", "text/html", "The dashboard"),
     "/page/style.css": ("style.css", "text/css", "How it looks"),
-    **{
-        f"/page/{name}.js": (f"{name}.js", "text/javascript", "What it does")
-        for name in _SCRIPTS
-    },
+    **{f"/page/{name}.js": (f"{name}.js", "text/javascript", "What it does") for name in _SCRIPTS},
     "/page/icon.svg": ("icon.svg", "image/svg+xml", "Its icon"),
 }
 """By path the file, its type, and what it is."""

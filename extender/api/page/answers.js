@@ -5,10 +5,24 @@ import * as words from "./words.js";
 
 const MOST_NODES = 3; // named of each reason
 
-/** Put the answer about a pod into an element, when it has come. */
-export async function answer(element, pod) {
+/** Put the answer about a pod into an element, when it has come, and what to do about a reason. */
+export async function answer(element, pod, code = "") {
   element.replaceChildren(make("p", { class: "faint" }, "Searching"));
-  element.replaceChildren(...(await explain(pod)));
+  element.replaceChildren(...(await cure(code)), ...(await explain(pod)));
+}
+
+let reasons = null; // asked once: they are of the extender's version
+
+async function cure(code) {
+  if (!code) return [];
+  try {
+    reasons ??= await (await fetch("v1/reasons")).json();
+  } catch {
+    return []; // the answer about the pod says what is wrong
+  }
+  const found = Object.hasOwn(reasons, code) ? reasons[code] : null;
+  if (!found) return [];
+  return [make("p", { class: "cure" }, make("strong", {}, code), `: ${found.words}. ${found.cure}`)];
 }
 
 async function explain(pod) {

@@ -117,5 +117,5 @@ async function toggle(body) {
   const button = first.querySelector("button");
   mark(button, "aria-expanded", String(!second.hidden));
   say(button, second.hidden ? "What would help?" : "Close");
-  if (!second.hidden) await answer(second.querySelector(".answer"), body.pods[0]);
+  if (!second.hidden) await answer(second.querySelector(".answer"), body.pods[0], code(body.pods[0]));
 }
