@@ -49,9 +49,8 @@ def blueprint(extender: ExtenderBase) -> flask.Blueprint:
 
     @routes.get("/reasons")
     def reasons() -> flask.Response:
-        return _answer(
-            {each: {"words": REASON_WORDS[each], "cure": CURES[each]} for each in Reason}
-        )
+        told = {each: {"words": words, "cure": CURES[each]} for each, words in REASON_WORDS.items()}
+        return _answer(told)
 
     @routes.get("/explain/<namespace>/<pod>")
     def explain(namespace: str, pod: str) -> flask.Response:

@@ -21,11 +21,16 @@ def node(number: int, *, cards: int = 8, model: str = "NVIDIA H100") -> dict[str
 
 
 def waiting(
-    name: str, *, owner: str = "", namespace: str = "default", cores: int = 1600, **fields: object
+    name: str,
+    *,
+    owner: str = "",
+    namespace: str = "default",
+    cores: int = 1600,
+    created: str = CREATED,
 ) -> dict[str, Any]:
-    """Return a pod that waits since `CREATED`, made by a job."""
+    """Return a pod that waits, made by a job or by a person."""
     pod = snapshots.pod(name, cores, 0)
-    pod["metadata"] |= {"creationTimestamp": CREATED, "namespace": namespace, **fields}
+    pod["metadata"] |= {"creationTimestamp": created, "namespace": namespace}
     pod["metadata"]["uid"] = f"{namespace}-{name}"
     if owner:
         made_by = {"kind": "Job", "name": owner, "controller": True}

@@ -1,6 +1,6 @@
 """The page is readable on any screen, and axe-core finds nothing to mend.
 
-Pictures go to `build/dashboard`; `docs/images/dashboard.png` is one of them.
+Pictures go to `build/dashboard`; `make pictures` puts that of the documents into `docs/images`.
 """
 
 import importlib.resources
@@ -69,6 +69,14 @@ SCREENS = [
     for width in (1440, 800, 390)
     for dark in (False, True)
 ]
+
+
+def test_the_picture_of_the_documents_shows_the_page(browser: Browser, address: str) -> None:
+    with at(of_file(address)) as url:
+        browser.open(url, width=1280, height=1100)
+        browser.waits(lambda: browser.count(".spot") == 42)
+        browser.picture("dashboard")
+        assert browser.problems() == []
 
 
 @pytest.mark.parametrize(("nodes", "width", "dark"), SCREENS)

@@ -1,5 +1,6 @@
 """The page names what is wrong first, each as a link to where it is."""
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,10 @@ def chips(browser: Browser) -> list[tuple[str, str]]:
       [each.className.replace("chip ", ""), each.lastChild.textContent]);
     """
     return [(level, text) for level, text in browser.script(script)]
+
+
+def lists(browser: Browser, nodes: list[str]) -> bool:
+    return list(shown(browser)) == nodes
 
 
 def test_a_good_cluster_says_so_and_nothing_else(browser: Browser, tmp_path: Path) -> None:
@@ -53,7 +58,7 @@ def test_every_problem_leads_to_where_it_is(browser: Browser, tmp_path: Path) ->
         assert texts[3] == "1 node cordoned"
         for number, nodes in ((1, ["gpu2"]), (2, ["gpu3", "gpu4"])):
             browser.find(f"#problems li:nth-child({number}) a").click()
-            browser.waits(lambda nodes=nodes: list(shown(browser)) == nodes)
+            browser.waits(functools.partial(lists, browser, nodes))
             assert browser.script("return document.activeElement.id") == "nodes"
         browser.find("#problems li:nth-child(3) a").click()
         browser.waits(lambda: browser.script("return document.activeElement.id") == "waiting")

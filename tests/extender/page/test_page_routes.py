@@ -1,5 +1,6 @@
 """The address of the page says what is looked at, so that it can be passed on."""
 
+import functools
 from pathlib import Path
 from urllib.parse import quote
 
@@ -29,6 +30,10 @@ def url(browser: Browser, mini: MiniCluster) -> str:
     browser.open(url)
     browser.waits(lambda: browser.count(".machines > li") == 2)
     return url
+
+
+def says(browser: Browser, selector: str, text: str) -> bool:
+    return browser.text(selector) == text
 
 
 def test_a_node_is_shown_alone_opened_with_its_command(browser: Browser, url: str) -> None:
@@ -110,7 +115,7 @@ def test_the_address_and_the_command_can_be_copied(browser: Browser, url: str) -
         (".command button", "kubectl describe node gpu1"),
     ):
         browser.find(f"#focus {button}").click()
-        browser.waits(lambda button=button: browser.text(f"#focus {button}") == "Copied")
+        browser.waits(functools.partial(says, browser, f"#focus {button}", "Copied"))
         find = browser.find("#find")
         find.send_keys(Press.CONTROL, "a")
         find.send_keys(Press.CONTROL, "v")

@@ -25,8 +25,7 @@ def rows(browser: Browser) -> list[str]:
 
 @pytest.fixture
 def address(tmp_path: Path) -> str:
-    late = {"creationTimestamp": "2026-11-29T13:00:00Z"}
-    urgent = fleet.waiting("urgent", **late)
+    urgent = fleet.waiting("urgent", created="2026-11-29T13:00:00Z")
     urgent["spec"]["priority"] = 1000
     return snapshots.write(
         tmp_path,
