@@ -101,6 +101,11 @@ docs: setup ## The pages of docs/ as a site, into build/site; fails on a broken 
 	@$(STEP) docs -- mkdocs build
 	@! grep -rhoE '<(script|link|img)[^>]* (src|href)="?https?:[^ >]*' build/site --include='*.html'
 
+.PHONY: pictures
+pictures: setup ## docs/images/dashboard.png as today's page looks
+	@$(STEP) pictures -- pytest -q tests/extender/page/test_page_access.py -m "" -k picture
+	cp build/dashboard/dashboard.png docs/images/
+
 .PHONY: hooks
 hooks: setup ## Let git run the linters before each commit
 	pre-commit install

@@ -17,7 +17,12 @@ VERSION: Final = "3.1.0"
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain"
 _WITH_ERROR: Final = ("ExtenderFilterResult", "ExtenderBindingResult")  # these have a field for it
-_DOCUMENTS: Final = {"Cluster": "v1-cluster", "Decisions": "v1-decisions", "Explanation": "explain"}
+_DOCUMENTS: Final = {
+    "Cluster": "v1-cluster",
+    "Decisions": "v1-decisions",
+    "Reasons": "v1-reasons",
+    "Explanation": "explain",
+}
 _REFERENCE: Final = re.compile(r'"#/\$defs/(\w+)"')
 
 
@@ -89,6 +94,7 @@ def _questions() -> dict[str, Any]:
     return {
         "/v1/cluster": _get("Nodes, cards, tenants, waiting pods, quotas", "Cluster"),
         "/v1/decisions": _get("The last decisions", "Decisions"),
+        "/v1/reasons": _get("What each reason means, and what to do", "Reasons"),
         "/v1/explain/{namespace}/{pod}": explain,
         "/v1/openapi.json": _get("This description", media=_JSON),
     }

@@ -16,7 +16,9 @@ from extender.api import openapi, serializers
 from extender.cache.pods import PodState
 from extender.cache.snapshot import ClusterSnapshot, SearchTakesTooLong, advise, standing
 from extender.extender_base import ExtenderBase
+from gpustack.model.cures import CURES
 from gpustack.model.explain.explanation import Explanation
+from gpustack.model.refusal import REASON_WORDS
 from gpustack.wire import explanations, violations
 
 _RETRY_SECONDS: Final = 1
@@ -44,6 +46,11 @@ def blueprint(extender: ExtenderBase) -> flask.Blueprint:
     @routes.get("/decisions")
     def decisions() -> flask.Response:
         return _answer(serializers.decisions(extender.decisions.last))
+
+    @routes.get("/reasons")
+    def reasons() -> flask.Response:
+        told = {each: {"words": words, "cure": CURES[each]} for each, words in REASON_WORDS.items()}
+        return _answer(told)
 
     @routes.get("/explain/<namespace>/<pod>")
     def explain(namespace: str, pod: str) -> flask.Response:

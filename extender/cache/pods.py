@@ -1,6 +1,5 @@
 """What the extender keeps of a pod: what it asks, where it is, and the decision written on it."""
 
-import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -14,14 +13,13 @@ from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire import annotations, pods
 from gpustack.wire.annotations import BadAnnotation, Decision
 from gpustack.wire.keys import Keys
+from gpustack.wire.kube import pod_history
 from gpustack.wire.user_keys import parse_user_keys
 
-_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _NEVER: Final = float("-inf")
 _LONGEST_LABELS: Final = 16 << 10  # bytes as JSON; an object of the API may have a megabyte
 _LABELS: Final = msgspec.json.Decoder(dict[str, str])
 _LONGEST_GRACE: Final = 600  # seconds; a tenant chooses any number for its pods
-_MOST_MESSAGE: Final = 4096  # characters; the scheduler's is some hundred, and grows with reasons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +51,8 @@ class PodState:
         followed: an earlier version of it was known here, so what is new in this one came since.
         refused_clock: when the scheduler's last refusal came to be known here (monotonic seconds);
             minus infinity where it was there at first sight, or there is none.
+        created_ns: when it was created, Unix nanoseconds; 1 where that can't be read.
+        owner: what made it and makes it anew, `ReplicaSet/web-5d8f`; empty where a person did.
     """
 
     uid: str
@@ -78,6 +78,8 @@ class PodState:
     refused_clock: float = _NEVER
     ignored: BadRequest | None = None
     slow: bool = False
+    created_ns: int = 0
+    owner: str = ""
 
     @property
     def full_name(self) -> str:
@@ -121,7 +123,7 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
     problem = asked.problem or (None if bound else asked.bad_key)
     limits = asked.held if bound else asked.limits
     ours = limits is not None or problem is not None
-    words, since_ns = _unschedulable(status) if ours else ("", 0)
+    words, since_ns = pod_history.unschedulable(status) if ours else ("", 0)
     return PodState(
         uid=metadata["uid"],
         namespace=metadata.get("namespace", ""),
@@ -144,6 +146,8 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         unschedulable=words,
         unschedulable_ns=since_ns,
         demands_text=demands_text(spec) if ours else b"",
+        created_ns=pod_history.created_ns(metadata) if ours else 0,
+        owner=pod_history.owner(metadata) if ours else "",
     )
 
 
@@ -254,25 +258,3 @@ def _labels_text(labels: Mapping[str, str] | None) -> bytes | None:
 def _decision_keys(keys: Keys, pod: Mapping[str, Any]) -> tuple[str, ...]:
     prefixes = (keys.idx_prefix, keys.uuid_prefix)
     return tuple(key for key in annotations.annotations_of(pod) if key.startswith(prefixes))
-
-
-def _unschedulable(status: Mapping[str, Any]) -> tuple[str, int]:
-    """Return the scheduler's last refusal and its time (Unix nanoseconds)."""
-    for condition in status.get("conditions") or ():
-        if (
-            condition.get("type") == "PodScheduled"
-            and condition.get("status") == "False"
-            and condition.get("reason") == "Unschedulable"
-        ):
-            message = (condition.get("message") or "")[:_MOST_MESSAGE]
-            return message, _time_ns(condition.get("lastTransitionTime"))
-    return "", 0
-
-
-def _time_ns(text: str | None) -> int:
-    """Read an RFC 3339 time; 1 where it can't be read: the time is unknown."""
-    try:
-        since = datetime.datetime.fromisoformat(text or "") - _EPOCH
-    except (ValueError, TypeError):  # no time, or one without a zone
-        return 1
-    return since // datetime.timedelta(microseconds=1) * 1000

@@ -8,7 +8,7 @@ import pathlib
 import platform
 import sys
 
-from tests.benchmarks import agent, checkpoint, gpu, hook, model, planning
+from tests.benchmarks import agent, checkpoint, gpu, hook, model, page, planning
 from tests.benchmarks.scheduling import hostile
 from tests.benchmarks.scheduling import section as scheduling
 
@@ -24,6 +24,7 @@ SECTIONS = {
     "planning": planning.section,
     "scheduling": scheduling.section,
     "hostile": hostile.section,
+    "page": page.section,
     "checkpoint": checkpoint.section,
     "agent": agent.section,
     "hook": hook.section,

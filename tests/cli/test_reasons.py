@@ -6,7 +6,8 @@ import shlex
 import pytest
 
 from gpustack.cli.main import main, parser
-from gpustack.cli.reasons import CURES, text
+from gpustack.cli.reasons import text
+from gpustack.model.cures import CURES
 from gpustack.model.refusal import REASON_WORDS, Reason
 
 NAMED = [

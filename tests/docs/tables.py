@@ -26,7 +26,7 @@ from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.violations.reactions import FINDINGS
 from gpustack.agent.web import figures, metrics, self_metrics
 from gpustack.agent.web.usage import UsageReader
-from gpustack.cli.reasons import CURES
+from gpustack.model.cures import CURES
 from gpustack.model.node import Node
 from gpustack.model.refusal import REASON_WORDS
 from gpustack.model.units import MOST_CARDS, MOST_LINKED_CARDS

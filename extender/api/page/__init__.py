@@ -10,13 +10,15 @@ from typing import Final
 
 import flask
 
+_SCRIPTS: Final = (
+    *("answers", "app", "dom", "focus", "machines", "map", "problems", "queue", "routes"),
+    *("tables", "words"),
+)
+
 PATHS: Final = {
     "/": ("index.html", "text/html", "The dashboard"),
     "/page/style.css": ("style.css", "text/css", "How it looks"),
-    **{
-        f"/page/{name}.js": (f"{name}.js", "text/javascript", "What it does")
-        for name in ("app", "dom", "machines", "queue", "words")
-    },
+    **{f"/page/{name}.js": (f"{name}.js", "text/javascript", "What it does") for name in _SCRIPTS},
     "/page/icon.svg": ("icon.svg", "image/svg+xml", "Its icon"),
 }
 """By path the file, its type, and what it is."""

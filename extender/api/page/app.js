@@ -1,8 +1,13 @@
 // Asks for the cluster and the last decisions every few seconds, and draws what has changed.
 
-import { Pages, bar, follow, make, mark, say } from "./dom.js";
+import { Pages, follow, make, mark, say } from "./dom.js";
+import * as focus from "./focus.js";
 import * as machines from "./machines.js";
+import * as map from "./map.js";
+import * as problems from "./problems.js";
 import * as queue from "./queue.js";
+import * as routes from "./routes.js";
+import * as tables from "./tables.js";
 import * as words from "./words.js";
 
 const EVERY_MS = 3000;
@@ -10,7 +15,10 @@ const STALE_MS = 15000;
 const GIVE_UP_MS = 10000;
 
 const find = (selector) => document.querySelector(selector);
-const state = { cluster: null, decisions: [], fresh: 0, problem: "", paused: false };
+const controls = Object.fromEntries(
+  [...document.querySelectorAll(".tools [name]")].map((each) => [each.name, each]),
+);
+const state = { cluster: null, decisions: [], fresh: 0, problem: "", paused: false, route: routes.read("") };
 const pages = {
   nodes: new Pages(find("#nodes .pager"), 25, draw),
   waiting: new Pages(find("#waiting .pager"), 20, draw),
@@ -71,18 +79,27 @@ function warn(gone) {
 function draw() {
   const cluster = state.cluster;
   if (!cluster) return;
+  const began = performance.now();
+  problems.draw(find("#problems"), cluster);
   totals(cluster);
-  section("waiting", cluster.waiting, (list) => queue.draw(find("#waiting .pods"), list));
-  const text = find("#find").value.trim().toLowerCase();
-  const nodes = cluster.nodes.filter((node) => machines.wanted(node, find("#show").value, text));
+  const part = focus.narrowed(state.route, cluster, state.decisions);
+  focus.draw(find("#focus"), state.route, part);
+  const shown = state.route.kind ? "all" : controls.show.value;
+  const nodes = part.nodes.filter((node) => machines.wanted(node, shown, words.sought(controls.find)));
+  const rows = queue.grouped(part.waiting, words.sought(controls.pods), controls.order.value);
+  find("#map").hidden = state.route.kind === "node";
+  map.draw(find("#map"), nodes);
+  section("waiting", rows, (list) => queue.draw(find("#waiting table"), list), part.waiting.length);
   section("nodes", nodes, (list) => machines.draw(find("#nodes .machines"), list));
-  section("quotas", cluster.quotas.flatMap(limits), quotas);
-  section("decisions", state.decisions, decisions);
+  section("quotas", part.quotas.flatMap(tables.limits), (list) => tables.quotas(find("#quotas tbody"), list));
+  section("decisions", part.decisions, (list) => tables.decisions(find("#decisions tbody"), list));
+  performance.clearMeasures("draw");
+  performance.measure("draw", { start: began });
 }
 
-function section(name, list, show) {
+function section(name, list, show, number = list.length) {
   const element = find(`#${name}`);
-  say(element.querySelector(".count"), list.length ? String(list.length) : "");
+  say(element.querySelector(".count"), number ? String(number) : "");
   element.querySelector(".empty").hidden = list.length > 0;
   const table = element.querySelector(".scroll:has(thead)");
   if (table) table.hidden = !list.length;
@@ -116,49 +133,6 @@ function violations(pods) {
   return `${number} in ${words.several(pods.filter((pod) => pod.violations.length).length, "pod")}`;
 }
 
-function limits(quota) {
-  if (!quota.models.length) return [{ quota, model: { model: "none", cards: 0, used: 0, pods: [] } }];
-  return quota.models.map((model) => ({ quota, model }));
-}
-
-function quotas(lines) {
-  const create = () => make("tr", {}, make("th", { scope: "row" }), make("td"),
-    make("td", {}, make("span"), make("div", { class: "bar" })), make("td"), make("td", { class: "wide" }));
-  const key = ({ quota, model }) => `${quota.namespace}/${model.model}`;
-  follow(find("#quotas tbody"), lines, key, create, (row, { quota, model }) => {
-    const [namespace, name, used, pools, largest] = row.children;
-    const text = `${model.used} of ${model.cards} GPUs`;
-    say(namespace, quota.namespace);
-    say(name, model.model);
-    say(used.firstChild, text);
-    const share = model.cards ? model.used / model.cards : 0;
-    bar(used.lastChild, text, [{ key: "used", share, tone: 0, reserved: false }]);
-    say(pools, quota.pools.join(", ") || "all");
-    say(largest, model.pods.slice(0, 3).map((pod) => `${pod.name} ${pod.cards}`).join(", "));
-  });
-}
-
-function decisions(list) {
-  const create = () => make("tr", {}, ...["", "", "wide", "wide", "wide", ""].map((kind) => make("td", kind ? { class: kind } : {})));
-  follow(find("#decisions tbody"), list, (each) => String(each.number), create, (row, each) => {
-    const cells = [words.clock(each.time), each.verb, words.title(each), words.wants(each.request),
-      outcome(each), words.took(each.seconds)];
-    cells.forEach((text, at) => say(row.children[at], text));
-  });
-}
-
-function outcome(each) {
-  const refusals = count(each.reasons);
-  const said = [refusals && refusals === each.nodes ? "Refused" : each.outcome];
-  if (each.chosen) said.push(words.place(each.chosen));
-  else if (each.outcome === "Fits") said.push(`${each.nodes - refusals} of ${each.nodes} nodes`);
-  else if (refusals) said.push(words.reasons(each.reasons));
-  if (each.message) said.push(each.message);
-  return said.join(": ");
-}
-
-const count = (counts) => Object.values(counts).reduce((sum, each) => sum + each, 0);
-
 find("#pause").addEventListener("click", (event) => {
   state.paused = !state.paused;
   mark(event.currentTarget, "aria-pressed", String(state.paused));
@@ -166,10 +140,65 @@ find("#pause").addEventListener("click", (event) => {
   if (!state.paused) refresh();
 });
 document.addEventListener("visibilitychange", refresh);
-for (const name of ["#find", "#show"]) find(name).addEventListener("input", () => {
-  pages.nodes.page = 0;
+
+/** Show what the address says, with the controls as it has them. */
+function visit() {
+  const route = routes.read();
+  if (!route) return; // a place within the page
+  state.route = route;
+  for (const [name, control] of Object.entries(controls)) {
+    control.value = route.query.get(name) ?? control.dataset.usual ?? "";
+    if (!control.value && control.dataset.usual) control.value = control.dataset.usual;
+  }
+  firstPages();
   draw();
-});
-find(".tools").addEventListener("submit", (event) => event.preventDefault());
+  const items = [...document.querySelectorAll("#nodes .machines > li > details")];
+  if (route.kind && items.length <= machines.FEW) for (const each of items) each.open = true;
+}
+
+function firstPages() {
+  for (const each of Object.values(pages)) each.page = 0;
+}
+
+/** Put into the address what differs from what the controls usually say. */
+function remember() {
+  const said = Object.values(controls).filter((each) => each.value !== (each.dataset.usual ?? ""));
+  routes.keep(state.route, Object.fromEntries(said.map((each) => [each.name, each.value])));
+  firstPages();
+  draw();
+}
+
+/** Go to a section of the page: the address stays what it is, or becomes what the link says. */
+function go(event) {
+  const link = event.target.closest("a[data-go]");
+  if (!link) return;
+  event.preventDefault();
+  if (link.hash.startsWith("#/")) location.hash = link.hash;
+  const section = find(`#${link.dataset.go}`);
+  section.scrollIntoView();
+  section.focus({ preventScroll: true });
+}
+
+/** `/` begins a search, as elsewhere; Escape ends it. */
+function press(event) {
+  const typing = event.target.matches?.("input, select, textarea");
+  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    event.preventDefault();
+    controls.find.focus();
+  }
+  if (event.key === "Escape" && event.target.type === "search" && !event.target.value) event.target.blur();
+}
+
+for (const control of Object.values(controls)) {
+  control.addEventListener("input", remember);
+  control.addEventListener("change", remember); // some browsers tell of a choice by this alone
+}
+for (const form of document.querySelectorAll(".tools")) form.addEventListener("submit", (event) => event.preventDefault());
+document.addEventListener("click", go);
+document.addEventListener("keydown", press);
+window.addEventListener("hashchange", visit);
+map.walk(find("#map"));
+focus.listen(find("#focus"));
 setInterval(age, 1000);
+visit();
 refresh();

@@ -21,14 +21,16 @@ export function mark(element, name, value) {
 
 /**
  * Make a parent's children follow a list. A child stays the same element as long as its key is in
- * the list, so the focus, what is open and where one has scrolled to survive a refresh.
+ * the list, so the focus, what is open and where one has scrolled to survive a refresh. What was
+ * there first, without a key (a table's head), stays in front.
  */
 export function follow(parent, items, key, create, update) {
   const names = new Set(items.map(key));
+  const keyed = [...parent.children].filter((child) => "key" in child.dataset);
   // first, so that no other child has to move: one that moves loses the focus
-  for (const child of [...parent.children]) if (!names.has(child.dataset.key)) child.remove();
-  const known = new Map([...parent.children].map((child) => [child.dataset.key, child]));
-  let before = parent.firstElementChild;
+  for (const child of keyed) if (!names.has(child.dataset.key)) child.remove();
+  const known = new Map(keyed.map((child) => [child.dataset.key, child]));
+  let before = keyed.find((child) => child.isConnected) ?? null;
   for (const item of items) {
     const name = key(item);
     let child = known.get(name);
@@ -42,7 +44,7 @@ export function follow(parent, items, key, create, update) {
   }
 }
 
-/** A bar of parts, each `{share, tone, reserved}` with a share from 0 to 1. */
+/** A bar of parts, each `{key, share, kind}`: a share from 0 to 1, and the classes of its looks. */
 export function bar(element, label, parts) {
   mark(element, "role", "img");
   mark(element, "aria-label", label);
@@ -53,7 +55,7 @@ export function bar(element, label, parts) {
     () => make("span"),
     (child, part) => {
       child.style.width = `${Math.min(1, part.share) * 100}%`;
-      mark(child, "class", `t${part.tone}${part.reserved ? " reserved" : ""}`);
+      mark(child, "class", part.kind);
     },
   );
 }

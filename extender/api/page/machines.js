@@ -1,10 +1,11 @@
 // The nodes: one line each, with a small column a card; opened, every card with its pods.
 
 import { bar, follow, make, mark, say } from "./dom.js";
+import * as routes from "./routes.js";
 import * as words from "./words.js";
 
 const LEVELS = { NV: "l0", PIX: "l1", PXB: "l1", PHB: "l2", NODE: "l2" };
-const FEW = 4; // so many nodes are shown opened
+export const FEW = 4; // so many nodes are shown opened
 const MOST_STATES = 4; // shown of each node
 
 /** Say whether a node is among what is looked for. */
@@ -13,14 +14,18 @@ export function wanted(node, show, text) {
     all: () => true,
     cards: () => node.cards.length > 0,
     free: () => !closed(node) && node.cards.some((card) => card.healthy && card.cores_used < card.cores),
-    trouble: () =>
-      node.states.includes("NotReady") || node.cards.some((card) => !card.healthy) || words.violations(node.pods) > 0,
+    trouble: () => node.states.includes("NotReady") || ill(node) || words.violations(node.pods) > 0,
+    unhealthy: () => ill(node),
+    away: () => closed(node),
+    violations: () => words.violations(node.pods) > 0,
   }[show]();
   if (!shown || !text) return shown;
   const names = [node.name, node.pool, ...node.states, ...node.cards.map((card) => card.model)];
   names.push(...node.pods.map(words.title));
   return names.some((name) => name.toLowerCase().includes(text));
 }
+
+const ill = (node) => node.cards.some((card) => !card.healthy);
 
 /** Say whether a node takes no new pods, whatever they tolerate. */
 const closed = (node) => node.states.includes("NotReady") || node.states.includes("cordoned");
@@ -126,7 +131,7 @@ function updateCard(element, card, parts) {
     share(part.memory_units, card.memory_units),
   );
   const tenant = () =>
-    make("li", {}, make("span", { class: "swatch" }), make("span"), make("ul", { class: "violations" }));
+    make("li", {}, make("span", { class: "swatch" }), make("a"), make("span"), make("ul", { class: "violations" }));
   follow(element.querySelector(".tenants"), parts, (part) => part.pod.uid, tenant, updateTenant);
 }
 
@@ -134,8 +139,7 @@ function drawGauge(gauge, text, parts, partOf) {
   const shown = parts.map((part) => ({
     key: part.pod.uid,
     share: partOf(part),
-    tone: words.tone(words.title(part.pod)),
-    reserved: !part.pod.bound,
+    kind: look(part.pod),
   }));
   bar(gauge.children[1], text, shown);
   say(gauge.children[2], text);
@@ -144,15 +148,19 @@ function drawGauge(gauge, text, parts, partOf) {
 function updateTenant(element, part) {
   const pod = part.pod;
   const states = [pod.bound ? "" : "reserved", pod.leaving ? "being deleted" : ""].filter(Boolean);
-  const reserved = pod.bound ? "" : " reserved";
-  mark(element.firstChild, "class", `swatch t${words.tone(words.title(pod))}${reserved}`);
-  const amounts = `${part.cores} %, ${words.gib(part.memory_units)}`;
-  say(element.children[1], [`${words.title(pod)}: ${amounts}`, ...states].join(" · "));
+  mark(element.firstChild, "class", `swatch ${look(pod)}`);
+  const link = element.children[1];
+  mark(link, "href", routes.to("pod", [pod.namespace, pod.name]));
+  say(link, words.title(pod));
+  const amounts = `: ${part.cores} %, ${words.gib(part.memory_units)}`;
+  say(element.children[2], [amounts, ...states].join(" · "));
   const key = (each) => `${each.container} ${each.reason}`;
   follow(element.lastChild, pod.violations, key, () => make("li"), (line, each) =>
     say(line, `${each.reason} (container ${each.container}) since ${words.moment(each.since)}`),
   );
 }
+
+const look = (pod) => `${words.look(pod.namespace)}${pod.bound ? "" : " reserved"}`;
 
 function matrix(table, node) {
   const minors = node.cards.map((card) => String(card.minor));

@@ -1,37 +1,108 @@
-// The waiting pods: why each waits and, on demand, what would let it run.
+// The waiting pods: those that wait alike in one row, with one piece of advice for all of them.
 
+import { answer } from "./answers.js";
 import { follow, make, mark, say } from "./dom.js";
+import * as routes from "./routes.js";
 import * as words from "./words.js";
 
-const MOST_NODES = 3; // named of each reason
+const MOST_PODS = 50; // named of each row
 
-/** Draw the waiting pods of a page. */
-export function draw(list, pods) {
-  follow(list, pods, (pod) => pod.uid, create, update);
+const ORDERS = {
+  age: (a, b) => a.created - b.created,
+  priority: (a, b) => b.priority - a.priority || a.created - b.created,
+  number: (a, b) => b.pods.length - a.pods.length || a.created - b.created,
+  name: (a, b) => (words.title(a.pods[0]) < words.title(b.pods[0]) ? -1 : 1),
+};
+
+/** The rows of waiting pods in which a text occurs, in the order that `order` names. */
+export function grouped(pods, text, order) {
+  const groups = new Map();
+  for (const pod of pods) {
+    const key = JSON.stringify([pod.namespace, code(pod), pod.owner, pod.request, pod.problem]);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(pod);
+  }
+  const rows = [...groups].map(([key, members]) => row(key, members));
+  return rows.filter((each) => !text || each.text.includes(text)).sort(ORDERS[order]);
 }
 
-function create(pod) {
-  const answer = make("div", { class: "answer", id: `answer-${pod.uid}`, hidden: "" });
-  const button = make("button", { type: "button", "aria-expanded": "false", "aria-controls": answer.id });
-  const row = make("div", { class: "row" }, make("span", { class: "name" }), make("span", { class: "faint" }), button);
-  const item = make("li", {}, row, make("p", { class: "why" }), answer);
-  button.addEventListener("click", () => toggle(item));
-  return item;
+function row(key, members) {
+  const pods = members.sort((a, b) => born(a) - born(b) || (a.name < b.name ? -1 : 1));
+  const [oldest] = pods;
+  const said = [oldest.namespace, oldest.owner, code(oldest), words.wants(oldest.request), ...pods.map((pod) => pod.name)];
+  return {
+    key,
+    pods,
+    created: born(oldest),
+    priority: Math.max(...pods.map((pod) => pod.priority)),
+    text: said.join(" ").toLowerCase(),
+  };
 }
 
-function update(item, pod) {
-  item.pod = pod;
-  const [name, wants, button] = item.firstChild.children;
-  say(name, words.title(pod));
-  say(wants, words.wants(pod.request));
-  say(button, item.querySelector(".answer").hidden ? "What would help?" : "Close");
-  mark(button, "aria-label", `${button.textContent} ${words.title(pod)}`);
-  say(item.querySelector(".why"), why(pod));
+/** When a pod was created; one of which that isn't known comes last. */
+const born = (pod) => Date.parse(pod.created) || Number.MAX_SAFE_INTEGER;
+
+/** Why a pod waits, in one word. */
+function code(pod) {
+  if (pod.problem) return "BadRequest";
+  if (pod.gated) return "SchedulingGated";
+  return pod.refusal?.code ?? "";
+}
+
+/** Draw the rows of a page. */
+export function draw(table, rows) {
+  follow(table, rows, (each) => each.key, create, update);
+}
+
+let number = 0;
+
+function create() {
+  const id = `answer-${(number += 1)}`;
+  const button = make("button", { type: "button", "aria-expanded": "false", "aria-controls": id });
+  const cells = ["age", "pods wide", "priority", "wide", "why wide", "wide"].map((name) => make("td", { class: name }));
+  const first = make("tr", {}, ...cells, make("td", {}, button));
+  const answers = make("div", { class: "answer" });
+  const second = make("tr", { id, hidden: "" }, make("td", { colspan: String(cells.length + 1), class: "wide" }, answers));
+  const body = make("tbody", {}, first, second);
+  button.addEventListener("click", () => toggle(body));
+  return body;
+}
+
+function update(body, { pods, created, priority }) {
+  body.pods = pods;
+  const [oldest] = pods;
+  const [age, names, level, wants, reason, owner, action] = body.firstChild.children;
+  say(age, created === Number.MAX_SAFE_INTEGER ? "" : words.age(Date.now() - created));
+  drawNames(names, pods);
+  say(level, String(priority));
+  say(wants, `${pods.length > 1 ? `${pods.length} × ` : ""}${words.wants(oldest.request)}`);
+  say(reason, why(oldest));
+  say(owner, oldest.owner);
+  const button = action.firstChild;
+  say(button, body.lastChild.hidden ? "What would help?" : "Close");
+  mark(button, "aria-label", `${button.textContent} ${words.title(oldest)}`);
+}
+
+/** Draw the names of a row's pods: of several, on demand. */
+function drawNames(cell, pods) {
+  const one = pods.length === 1;
+  if (cell.dataset.one !== String(one)) {
+    cell.dataset.one = String(one);
+    const list = make("ul", { class: "names" });
+    cell.replaceChildren(one ? list : make("details", {}, make("summary"), list));
+  }
+  if (!one) say(cell.querySelector("summary"), `${pods.length} pods of ${pods[0].namespace}`);
+  const shown = pods.slice(0, MOST_PODS);
+  const link = (pod) => make("li", {}, make("a", { href: routes.to("pod", [pod.namespace, pod.name]) }, words.title(pod)));
+  follow(cell.querySelector(".names"), shown, (pod) => pod.uid, link, () => {});
+  cell.querySelector(".more")?.remove();
+  if (shown.length < pods.length)
+    cell.querySelector("details").append(make("p", { class: "more faint" }, `and ${pods.length - shown.length} more`));
 }
 
 function why(pod) {
   if (pod.problem) return `BadRequest: ${pod.problem}`;
-  if (pod.gated) return "It has scheduling gates.";
+  if (pod.gated) return "SchedulingGated: it has scheduling gates.";
   const refusal = pod.refusal;
   if (refusal) {
     const said = Object.keys(refusal.reasons).length ? words.reasons(refusal.reasons) : refusal.code;
@@ -40,57 +111,11 @@ function why(pod) {
   return pod.scheduler || "No node has refused it; the scheduler has not placed it yet.";
 }
 
-async function toggle(item) {
-  const answer = item.querySelector(".answer");
-  answer.hidden = !answer.hidden;
-  mark(item.querySelector("button"), "aria-expanded", String(!answer.hidden));
-  update(item, item.pod);
-  if (answer.hidden) return;
-  answer.replaceChildren(make("p", { class: "faint" }, "Searching"));
-  answer.replaceChildren(...(await explain(item.pod)));
-}
-
-async function explain(pod) {
-  const path = [pod.namespace, pod.name].map(encodeURIComponent).join("/");
-  try {
-    const response = await fetch(`v1/explain/${path}`);
-    const body = await response.json();
-    return response.ok ? told(body) : [make("p", { role: "alert" }, body.Error)];
-  } catch (error) {
-    return [make("p", { role: "alert" }, `No answer: ${error.message}`)];
-  }
-}
-
-function told(body) {
-  const parts = body.notes.map((note) => make("p", {}, note));
-  if (body.held) parts.push(make("p", {}, `It holds ${words.place(body.held)}.`));
-  if (body.choice) parts.push(make("p", {}, `First choice: ${words.place(body.nodes[body.choice])}.`));
-  const answers = Object.entries(body.nodes);
-  // a request that is none is told by the note; every node would say the same
-  if (!body.fits && answers.some(([, each]) => each.code !== "BadRequest"))
-    parts.push(...help(body.changes), make("h3", {}, "What the nodes say"), nodes(answers));
-  return parts;
-}
-
-function help(changes) {
-  if (!changes.length) return [make("p", {}, "No single change would be enough.")];
-  const lines = changes.map((change) => {
-    const doubt = change.smallest ? "" : " (a smaller change may exist: the search was cut off)";
-    return make("li", {}, `${change.text}: then ${words.place(change.placement)}${doubt}`);
-  });
-  return [make("h3", {}, "It would fit if"), make("ul", {}, ...lines)];
-}
-
-function nodes(answers) {
-  const groups = new Map();
-  for (const [node, { code, message }] of answers) {
-    if (!groups.has(code)) groups.set(code, []);
-    groups.get(code).push(`${node}: ${message}`);
-  }
-  const lines = [...groups].map(([code, said]) => {
-    const more = said.length > MOST_NODES ? ` and ${said.length - MOST_NODES} more` : "";
-    const first = said.slice(0, MOST_NODES).map((text) => make("li", {}, text));
-    return make("li", {}, `${said.length} ${code}${more && `, of which ${MOST_NODES}`}`, make("ul", {}, ...first));
-  });
-  return make("ul", {}, ...lines);
+async function toggle(body) {
+  const [first, second] = body.children;
+  second.hidden = !second.hidden;
+  const button = first.querySelector("button");
+  mark(button, "aria-expanded", String(!second.hidden));
+  say(button, second.hidden ? "What would help?" : "Close");
+  if (!second.hidden) await answer(second.querySelector(".answer"), body.pods[0], code(body.pods[0]));
 }

@@ -2,6 +2,7 @@
 
 const UNITS_PER_GIB = 4;
 const TONES = 6;
+const PATTERNS = 3;
 
 /** Hundredths of a card as cards. */
 export const cards = (cores) => String(Math.round(cores) / 100);
@@ -69,9 +70,22 @@ export function took(seconds) {
   return seconds < 1 ? `${tenths(seconds * 1000)} ms` : `${tenths(seconds)} s`;
 }
 
-/** A small number that is the same for a name every time: which of the tones it is drawn in. */
-export function tone(name) {
+/** A span of time in its largest unit: `3 h`. */
+export function age(milliseconds) {
+  const seconds = Math.max(0, Math.floor(milliseconds / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 2 * 86400) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86400)} d`;
+}
+
+/** What is looked for in a field, for comparisons. */
+export const sought = (field) => field.value.trim().toLowerCase();
+
+/** How a namespace is drawn, the same every time: its tone, and its pattern for whom tones don't tell. */
+export function look(namespace) {
   let sum = 2166136261; // FNV-1a
-  for (const letter of name) sum = Math.imul(sum ^ letter.codePointAt(0), 16777619);
-  return ((sum ^ (sum >>> 15)) >>> 0) % TONES;
+  for (const letter of namespace) sum = Math.imul(sum ^ letter.codePointAt(0), 16777619);
+  const number = (sum ^ (sum >>> 15)) >>> 0;
+  return `t${number % TONES} p${Math.floor(number / TONES) % PATTERNS}`;
 }

@@ -22,11 +22,19 @@ class BadObject(GpustackError, ValueError):
     """Not an object of the API; the message names the place within it."""
 
 
+class _Owner(TypedDict, total=False):
+    kind: str
+    name: str
+    controller: bool | None
+
+
 class _Metadata(TypedDict, total=False):
     name: str
     namespace: str
     uid: str
     resourceVersion: str
+    creationTimestamp: str | None
+    ownerReferences: list[_Owner] | None
     deletionTimestamp: str | None
     deletionGracePeriodSeconds: int | None
     labels: dict[str, str] | None

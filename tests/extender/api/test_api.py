@@ -10,6 +10,8 @@ import pytest
 from extender.api import v1
 from extender.api.app import create_app
 from gpustack.cli import main as cli
+from gpustack.model.cures import CURES
+from gpustack.model.refusal import REASON_WORDS, Reason
 from gpustack.wire import schemas
 from tests.cli import snapshots
 from tests.extender.calls import bind, bound, filter_nodes, preempt
@@ -63,6 +65,23 @@ def test_the_cluster_follows_every_change(mini: MiniCluster) -> None:
     eventually(lambda: machine(cluster(mini), "gpu1")["pods"] == [])
     mini.api.edit("nodes", "gpu1", {"spec": {"unschedulable": True}})
     eventually(lambda: machine(cluster(mini), "gpu1")["cordoned"])
+
+
+def test_every_reason_is_told_with_its_cure(mini: MiniCluster) -> None:
+    told = get(mini, "reasons", "v1-reasons")
+    assert told == {each: {"words": REASON_WORDS[each], "cure": CURES[each]} for each in Reason}
+
+
+def test_a_waiting_pod_has_its_age_and_its_owner(mini: MiniCluster) -> None:
+    made = pod("made", 400)
+    owners = [{"kind": "Node", "name": "no"}, {"kind": "Job", "name": "train", "controller": True}]
+    created = "2026-11-29T12:00:00Z"
+    made["metadata"] |= {"ownerReferences": owners, "creationTimestamp": created}
+    mini.create(made)
+    eventually(lambda: len(cluster(mini)["waiting"]) == 1)
+    (waiting,) = cluster(mini)["waiting"]
+    assert waiting["owner"] == "Job/train"
+    assert waiting["created"] == "2026-11-29T12:00:00.000Z"
 
 
 def test_a_waiting_pod_is_shown_with_its_last_refusal(mini: MiniCluster) -> None:
