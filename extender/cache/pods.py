@@ -34,6 +34,8 @@ class PodState:
         node: where it is bound, empty while it isn't.
         finished: it has ended; its cards are free.
         deletion: it is being deleted; a bound one still runs.
+        created_ns: when it was created, Unix nanoseconds; 0 where unknown, or it asks for no
+            GPU.
         slow: its deletion leaves it, or would, so long that nobody should wait for its cards.
         gated: it has scheduling gates, so it may not be placed.
         priority: the scheduler's; pods of higher priority go first.
@@ -48,7 +50,8 @@ class PodState:
             whatever its user keys say.
         decision_keys: the annotation keys of cards on it, readable or not.
         unschedulable: what the scheduler last said about it, empty when nothing.
-        unschedulable_ns: when it said so, Unix nanoseconds; 0 when it never did.
+        unschedulable_ns: when it said so, Unix nanoseconds; 0 when it never did, 1 where the time
+            can't be read.
         demands_text: what it says about nodes, as `demands_text` keeps it, where it asks for a GPU.
         followed: an earlier version of it was known here, so what is new in this one came since.
         refused_clock: when the scheduler's last refusal came to be known here (monotonic seconds);
@@ -78,6 +81,7 @@ class PodState:
     refused_clock: float = _NEVER
     ignored: BadRequest | None = None
     slow: bool = False
+    created_ns: int = 0
 
     @property
     def full_name(self) -> str:
@@ -144,6 +148,7 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         unschedulable=words,
         unschedulable_ns=since_ns,
         demands_text=demands_text(spec) if ours else b"",
+        created_ns=_time_ns(metadata.get("creationTimestamp"), 0) if ours else 0,
     )
 
 
@@ -265,14 +270,14 @@ def _unschedulable(status: Mapping[str, Any]) -> tuple[str, int]:
             and condition.get("reason") == "Unschedulable"
         ):
             message = (condition.get("message") or "")[:_MOST_MESSAGE]
-            return message, _time_ns(condition.get("lastTransitionTime"))
+            return message, _time_ns(condition.get("lastTransitionTime"), 1)
     return "", 0
 
 
-def _time_ns(text: str | None) -> int:
-    """Read an RFC 3339 time; 1 where it can't be read: the time is unknown."""
+def _time_ns(text: str | None, unknown: int) -> int:
+    """Read an RFC 3339 time; ``unknown`` where it can't be read."""
     try:
         since = datetime.datetime.fromisoformat(text or "") - _EPOCH
     except (ValueError, TypeError):  # no time, or one without a zone
-        return 1
+        return unknown
     return since // datetime.timedelta(microseconds=1) * 1000
