@@ -27,6 +27,7 @@ class _Metadata(TypedDict, total=False):
     namespace: str
     uid: str
     resourceVersion: str
+    creationTimestamp: str | None
     deletionTimestamp: str | None
     deletionGracePeriodSeconds: int | None
     labels: dict[str, str] | None

@@ -1,12 +1,17 @@
 """Cards by model, pool and namespace, and how long pods wait, as `/metrics` shows them."""
 
+import json
+
 from prometheus_client.registry import CollectorRegistry
 
 from extender.cache.cache import ClusterCache
+from extender.cache.decode import Decoder
 from extender.observability.usage_metrics import MOST_NAMESPACES, OTHERS, UsageCollector
 from gpustack.adapters.web import exposition
 from gpustack.model.node import Node
 from gpustack.model.request import PodRequest
+from tests.extender.mini_cluster import KEYS
+from tests.extender.mini_cluster import pod as api_pod
 from tests.extender.states import bound, known, view, waiting
 from tests.model import machines
 from tests.model.machines import card, grouped
@@ -84,3 +89,18 @@ def test_a_tenant_with_many_namespaces_gets_few_rows() -> None:
     assert found[f"gpustack_namespace_waiting_pods {OTHERS}"] == 5
     # The oldest counts, whichever row it is in.
     assert found["gpustack_extender_oldest_waiting_seconds"] == MOST_NAMESPACES + 4
+
+
+def test_a_pods_creation_is_read_from_what_the_api_server_sends() -> None:
+    made = {
+        **api_pod("p", 100),
+        "metadata": {
+            "name": "p",
+            "uid": "p",
+            "resourceVersion": "7",
+            "creationTimestamp": "1970-01-01T00:00:05Z",
+        },
+    }
+    assert Decoder(KEYS).pod(json.dumps(made).encode()).created_ns == 5 * 10**9
+    made["metadata"]["creationTimestamp"] = "yesterday"
+    assert Decoder(KEYS).pod(json.dumps(made).encode()).created_ns == 0
