@@ -54,7 +54,7 @@ def prometheus(folder: pathlib.Path, jobs: list[dict[str, Any]]) -> Iterator[Ser
     pace = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     values = {"global": pace, "rule_files": list(map(str, RULES)), "scrape_configs": jobs}
     config.write_text(yaml.safe_dump(values))
-    command = [
+    command: list[str | pathlib.Path] = [
         program("prometheus"),
         f"--config.file={config}",
         f"--storage.tsdb.path={folder / 'data'}",
