@@ -1,8 +1,9 @@
 """What `/metrics` says of models, pools and namespaces: cards there are, held, and waited for.
 
-Read from the cache at each scrape. Rows are bounded: one for each model of a node's cards, and one
-for each namespace, model and pool of the cards that are held. Tenants may make namespaces, so only
-the first thousand have rows of their own; the others are summed up.
+Read from the cache at each scrape; what the pods of a node hold is kept until the node changes.
+Rows are bounded: one for each model of a node's cards, and one for each namespace, model and pool of
+the cards that are held. Tenants may make namespaces, so the thousand with the most have rows of
+their own, and the others are summed up.
 """
 
 import collections
@@ -15,18 +16,17 @@ from prometheus_client.registry import Collector
 
 from extender.cache.cache import ClusterCache
 from extender.cache.pods import PodState
+from gpustack.adapters.web.exposition import MOST_NAMESPACES, OTHERS
 from gpustack.model.model_name import label_safe_model
 from gpustack.model.node import Node
 from gpustack.model.placement import given
 from gpustack.model.units import CORES_PER_CARD
 
-MOST_NAMESPACES: Final = 1000
-OTHERS: Final = "(others)"
-"""Stands for all further namespaces; no namespace can have this name."""
-
 _NODE: Final = ("node", "pool", "model")
 _HELD: Final = ("namespace", "pool", "model")
 _NS: Final = 1_000_000_000
+_Holding = tuple[str, str, int]
+"""A pod's UID, a card's model, and the hundredths of that card that it holds."""
 
 
 class UsageCollector(Collector):
@@ -35,6 +35,7 @@ class UsageCollector(Collector):
     def __init__(self, cache: ClusterCache, now_ns: Callable[[], int]) -> None:
         self._cache = cache
         self._now_ns = now_ns
+        self._known: dict[str, tuple[Node, tuple[_Holding, ...]]] = {}
 
     def collect(self) -> Iterator[Metric]:
         """Yield everything as it is now."""
@@ -48,14 +49,11 @@ class UsageCollector(Collector):
         text = "Compute that the pods of a namespace hold or have reserved, in cards."
         family = GaugeMetricFamily("gpustack_namespace_held_cards", text, labels=_HELD)
         amounts: collections.Counter[tuple[str, str, str]] = collections.Counter()
-        for node in nodes:
-            for uid, placement in self._cache.holders(node.name).items():
-                pod = self._cache.pod(uid)
-                if pod is None:
-                    continue  # it ended since
-                for index, use in given(node, placement).items():
-                    model = label_safe_model(node.cards[index].model)
-                    amounts[pod.namespace, node.pool, model] += use.cores
+        self._known = {node.name: self._holdings(node) for node in nodes}
+        for node, holdings in self._known.values():
+            for uid, model, cores in holdings:
+                if pod := self._cache.pod(uid):  # otherwise it ended since
+                    amounts[pod.namespace, node.pool, model] += cores
         totals: collections.Counter[str] = collections.Counter()
         for (namespace, _, _), cores in amounts.items():
             totals[namespace] += cores
@@ -66,6 +64,17 @@ class UsageCollector(Collector):
         for labels, cores in sorted(folded.items()):
             family.add_metric(labels, cores / CORES_PER_CARD)
         return family
+
+    def _holdings(self, node: Node) -> tuple[Node, tuple[_Holding, ...]]:
+        """Return a node, as it is now, with what each pod holds of its cards."""
+        before = self._known.get(node.name)
+        if before is not None and before[0] is node:
+            return before
+        return node, tuple(
+            (uid, label_safe_model(node.cards[index].model), use.cores)
+            for uid, placement in self._cache.holders(node.name).items()
+            for index, use in given(node, placement).items()
+        )
 
     def _waiting(self) -> Iterator[Metric]:
         """Count the pods without cards by namespace; those that are gated aren't ready to wait."""

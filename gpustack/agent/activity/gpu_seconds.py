@@ -8,17 +8,13 @@ records, the time since the change before goes to those that held cards in it.
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
 
+from gpustack.adapters.web.exposition import MOST_NAMESPACES, OTHERS
 from gpustack.agent.containers.allocation_records import AllocationRecords, PodRecord
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.model_name import label_safe_model
 from gpustack.model.placement import given
 from gpustack.model.units import CORES_PER_CARD
-
-MOST_NAMESPACES: Final = 1000
-OTHERS: Final = "(others)"
-"""Stands for all further namespaces, for tenants may make them; none can have this name."""
 
 
 def row(known: Mapping[str, object], namespace: str) -> str:

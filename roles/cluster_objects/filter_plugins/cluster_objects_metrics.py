@@ -17,17 +17,18 @@ _ANY = ("", "0.0.0.0", "::")  # noqa: S104 (compared with, not listened on)
 
 
 def targets(
-    hosts: Iterable[str], variables: Iterable[Mapping[str, Any]], listen: str
+    hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]], listen: str
 ) -> list[dict[str, Any]]:
     """Return host, address and port of each host that serves metrics; others are left out.
 
     Args:
         hosts: their names in the inventory.
-        variables: those of each.
+        variables: those of all hosts.
         listen: the name of the variable that says where it listens, empty where it doesn't.
     """
     found = []
-    for host, known in zip(hosts, variables, strict=True):
+    for host in hosts:
+        known = variables[host]
         own, _, port = str(known.get(listen) or "").rpartition(":")
         if port:
             own = own.strip("[]")

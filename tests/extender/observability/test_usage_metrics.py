@@ -6,8 +6,9 @@ from prometheus_client.registry import CollectorRegistry
 
 from extender.cache.cache import ClusterCache
 from extender.cache.decode import Decoder
-from extender.observability.usage_metrics import MOST_NAMESPACES, OTHERS, UsageCollector
+from extender.observability.usage_metrics import UsageCollector
 from gpustack.adapters.web import exposition
+from gpustack.adapters.web.exposition import MOST_NAMESPACES, OTHERS
 from gpustack.model.node import Node
 from gpustack.model.request import PodRequest
 from tests.extender.mini_cluster import KEYS
@@ -24,10 +25,10 @@ def node(name: str, pool: str = "", model: str = "NVIDIA A100", cards: int = 2) 
     return Node(name=name, cards=tuple(made), links=grouped(cards, within="NV12"), pool=pool)
 
 
-def read(seen: ClusterCache) -> dict[str, float]:
+def read(seen: ClusterCache, collector: UsageCollector | None = None) -> dict[str, float]:
     """Return every sample by its name and its labels' values."""
     registry = CollectorRegistry()
-    registry.register(UsageCollector(seen, lambda: NOW_NS))
+    registry.register(collector or UsageCollector(seen, lambda: NOW_NS))
     exposition.render(registry, "")
     return {
         " ".join([each.name, *each.labels.values()]): each.value
@@ -54,9 +55,12 @@ def test_what_a_namespace_holds_is_counted_by_pool_and_model() -> None:
     seen.sync_nodes([known(node("gpu1", "train"))], 1)
     for uid, namespace in (("p", "a"), ("q", "a"), ("r", "b")):
         bound(seen, uid, half(), "gpu1", namespace=namespace)
-    found = read(seen)
-    assert found["gpustack_namespace_held_cards a train NVIDIA-A100"] == 1
-    assert found["gpustack_namespace_held_cards b train NVIDIA-A100"] == 0.5
+    collector = UsageCollector(seen, lambda: NOW_NS)
+    held = read(seen, collector)
+    assert held["gpustack_namespace_held_cards a train NVIDIA-A100"] == 1
+    assert held["gpustack_namespace_held_cards b train NVIDIA-A100"] == 0.5
+    bound(seen, "s", half(), "gpu1", namespace="b")
+    assert read(seen, collector)["gpustack_namespace_held_cards b train NVIDIA-A100"] == 1
 
 
 def test_the_oldest_waiting_pod_counts_from_its_creation() -> None:
