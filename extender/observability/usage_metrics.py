@@ -1,8 +1,8 @@
 """What `/metrics` says of models, pools and namespaces: cards there are, held, and waited for.
 
 Read from the cache at each scrape; what the pods of a node hold is kept until the node changes.
-Rows are bounded: one for each model of a node's cards, and one for each namespace, model and pool of
-the cards that are held. Tenants may make namespaces, so the thousand with the most have rows of
+Rows are bounded: one for each model of a node's cards, and one for each namespace, model and pool
+of the cards that are held. Tenants may make namespaces, so the thousand with the most have rows of
 their own, and the others are summed up.
 """
 

@@ -222,21 +222,6 @@ class AllocationRecords:
         self.version += 1
 
 
-def log_step(step: str, record: PodRecord, container: ContainerRecord) -> None:
-    """Log that a container was allocated or verified, with its cards."""
-    placement = container.placement
-    logger.info(
-        "%s pod=%s/%s container=%s cards=%s cores=%d memory_units=%d",
-        step,
-        record.namespace,
-        record.name,
-        container.name,
-        ",".join(map(str, placement.minors)),
-        placement.cores,
-        placement.memory_units,
-    )
-
-
 def open_records(state_dir: pathlib.Path) -> AllocationRecords:
     """Open the checkpoint; one that can't be used is set aside, and recovery restores its records.
 
