@@ -4,6 +4,7 @@ import pathlib
 import re
 
 import pytest
+import yaml
 
 from tests.monitoring.known import METRIC, known, plain, rules
 from tests.monitoring.tools import ROOT, RULES, promtool
@@ -44,3 +45,14 @@ def test_every_metric_that_a_rule_reads_is_in_the_reference() -> None:
         for name in METRIC.findall(rule["expr"])
     }
     assert read - known() == set()
+
+
+def test_every_alert_has_a_unit_test_that_sees_it_fire() -> None:
+    fired = {
+        check["alertname"]
+        for path in TESTS
+        for one in yaml.safe_load(path.read_text("utf-8"))["tests"]
+        for check in one.get("alert_rule_test", ())
+        if check["exp_alerts"]
+    }
+    assert fired == {rule["alert"] for rule in rules("alert")}
