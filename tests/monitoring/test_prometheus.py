@@ -117,6 +117,16 @@ def check_expressions(server: Server) -> None:
             eventually(functools.partial(server.has, line), functools.partial(str, line))
 
 
+def becomes(server: Server, expected: set[str]) -> None:
+    """Wait until these alerts are pending, and no other; promtool tests for how long they are."""
+    eventually(lambda: server.alerts() == expected, lambda: str(server.alerts()))
+
+
+def set_quota(host: Host, cards: float) -> None:
+    text = json.dumps({"default": {"quota": {"A100": cards}}})
+    host.api.edit("configmaps", "gpuquota", {"data": {"gpu_quota": text}}, "kube-system")
+
+
 @pytest.mark.long
 def test_prometheus_reads_both_daemons(host: Host, site: Site, tmp_path: pathlib.Path) -> None:
     port = processes.free_port()
@@ -132,4 +142,12 @@ def test_prometheus_reads_both_daemons(host: Host, site: Site, tmp_path: pathlib
             check_texts(site, agent, port)
             eventually(lambda: server.has("namespace:gpustack_cost:rate5m"))
             check_expressions(server)
-            eventually(lambda: server.alerts() == ALERTS, lambda: str(server.alerts()))
+            becomes(server, ALERTS)
+            set_quota(host, 0.5)
+            becomes(server, ALERTS | {"GpustackQuotaExceeded"})
+            set_quota(host, 2)
+            becomes(server, ALERTS)
+            host.stop_agent()
+            becomes(server, {"GpustackAgentDown", "GpustackPodWaits"})
+            assert extender.stop() == 0
+            becomes(server, {"GpustackAgentDown", "GpustackExtenderDown", "GpustackNoExtender"})
