@@ -58,11 +58,11 @@ class Extender(ExtenderBase):
         decoder = Decoder(keys, settings.labels)
         self._writer = PodWriter(client, keys, decoder, now_ns)
         self._consistent_read = ConsistentRead(client, decoder, cache, clock=clock)
-        self._compose_events(client)
+        self._compose_events(client, now_ns)
         self._compose_watches(client, decoder, settings)
         self._compose_verbs()
 
-    def _compose_events(self, client: kube.KubeClient) -> None:
+    def _compose_events(self, client: kube.KubeClient, now_ns: Callable[[], int]) -> None:
         """Compose what tells users: of pods, and of the quota."""
         recorder = functools.partial(
             kube.EventRecorder,
@@ -78,6 +78,8 @@ class Extender(ExtenderBase):
         self.recorder = OutcomeRecorder(
             count=self.metrics.count,
             decisions=self.decisions,
+            waited=self.metrics.pod_wait_seconds.observe,
+            now_ns=now_ns,
             write_event=OutcomeEvents(self._events, messages).write,
         )
 

@@ -15,6 +15,7 @@ from extender.observability.cluster_metrics import ClusterCollector
 from extender.observability.decision_log import DecisionLog
 from extender.observability.metrics import Metrics
 from extender.observability.outcome_recorder import OutcomeRecorder
+from extender.observability.usage_metrics import UsageCollector
 from extender.policy import PolicyKeeper
 from extender.quota.quotas import Quotas
 from extender.settings import ExtenderSettings
@@ -57,6 +58,7 @@ class ExtenderBase:
         self.bind_backoff = BindBackoff(clock)
         cluster_metrics = ClusterCollector(cache, self.quotas, self.decisions)
         self.metrics = Metrics(cluster_metrics, reservations=lambda: cache.reservations)
+        self.metrics.registry.register(UsageCollector(cache, now_ns))
 
     @property
     def unready(self) -> str:

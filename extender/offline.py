@@ -7,6 +7,7 @@ file doesn't hold may be asked about as well, as the request describes it.
 
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -63,6 +64,8 @@ class OfflineExtender(ExtenderBase):
         self.recorder = OutcomeRecorder(
             count=self.metrics.count,
             decisions=self.decisions,
+            waited=self.metrics.pod_wait_seconds.observe,
+            now_ns=time.time_ns,
             write_event=lambda _pod, _outcome: None,
         )
         self.filter = Filter(

@@ -151,7 +151,7 @@ def _waiting(pod: PodState, record: DecisionRecord | None) -> dict[str, Any]:
         "refusal": _refusal(record) if record is not None else None,
         "scheduler": pod.unschedulable,
         "since": moment(pod.unschedulable_ns) if pod.unschedulable_ns > 1 else None,
-        "created": moment(pod.created_ns) if pod.created_ns > 1 else None,
+        "created": moment(pod.created_ns) if pod.created_ns else None,
         "owner": pod.owner,
     }
 

@@ -32,6 +32,8 @@ class PodState:
         node: where it is bound, empty while it isn't.
         finished: it has ended; its cards are free.
         deletion: it is being deleted; a bound one still runs.
+        created_ns: when it was created, Unix nanoseconds; 0 where unknown, or it asks for no
+            GPU.
         slow: its deletion leaves it, or would, so long that nobody should wait for its cards.
         gated: it has scheduling gates, so it may not be placed.
         priority: the scheduler's; pods of higher priority go first.
@@ -46,12 +48,12 @@ class PodState:
             whatever its user keys say.
         decision_keys: the annotation keys of cards on it, readable or not.
         unschedulable: what the scheduler last said about it, empty when nothing.
-        unschedulable_ns: when it said so, Unix nanoseconds; 0 when it never did.
+        unschedulable_ns: when it said so, Unix nanoseconds; 0 when it never did, 1 where the time
+            can't be read.
         demands_text: what it says about nodes, as `demands_text` keeps it, where it asks for a GPU.
         followed: an earlier version of it was known here, so what is new in this one came since.
         refused_clock: when the scheduler's last refusal came to be known here (monotonic seconds);
             minus infinity where it was there at first sight, or there is none.
-        created_ns: when it was created, Unix nanoseconds; 1 where that can't be read.
         owner: what made it and makes it anew, `ReplicaSet/web-5d8f`; empty where a person did.
     """
 

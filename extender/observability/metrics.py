@@ -15,6 +15,9 @@ from gpustack.adapters.web import exposition
 # From the cost of one thin decision to the scheduler's time limit.
 _BUCKETS: Final = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.125, 0.25, 0.5, 1, 2, 4, 8)
 
+# From a pod that finds room at once to one that waits for a week.
+_WAIT_BUCKETS: Final = (1, 2, 5, 10, 30, 60, 300, 900, 3600, 10800, 43200, 86400, 604800)
+
 
 class Metrics:
     """What `/metrics` shows.
@@ -33,6 +36,12 @@ class Metrics:
             "Time from a request's arrival to its answer, without the time that it is held back.",
             ["verb"],
             buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self.pod_wait_seconds = Histogram(
+            "gpustack_extender_pod_wait_seconds",
+            "Time from a pod's creation until its cards were decided.",
+            buckets=_WAIT_BUCKETS,
             registry=self.registry,
         )
         self._decisions = counter(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from extender.cache.pods import PodState
 from extender.observability.decision_log import DecisionLog
+from extender.observability.usage_metrics import age_seconds
 from extender.verbs.outcome import BOUND, FITS, PLACED, Outcome
 from gpustack.wire.extender_v1 import PodName
 
@@ -18,11 +19,15 @@ class OutcomeRecorder:
 
     Attributes:
         count: counts a code in the metrics.
+        waited: is told how many seconds old a pod was when its cards were decided.
+        now_ns: Unix nanoseconds.
         write_event: writes the Event of an outcome that has one.
     """
 
     count: Callable[[str], None]
     decisions: DecisionLog
+    waited: Callable[[float], None]
+    now_ns: Callable[[], int]
     write_event: Callable[[PodState, Outcome], None]
 
     def record(self, verb: str, outcome: Outcome, seconds: float) -> None:
@@ -36,6 +41,8 @@ class OutcomeRecorder:
             return
         if code in (PLACED, BOUND):
             logger.info("%s pod=%s node=%s", code.lower(), pod.full_name, outcome.node)
+            if pod.created_ns:
+                self.waited(age_seconds(pod, self.now_ns()))
         if code and pod.ours:
             self.decisions.add(verb, outcome, seconds)
             self.write_event(pod, outcome)

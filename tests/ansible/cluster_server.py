@@ -18,7 +18,10 @@ RBAC, ADMISSION = "rbac.authorization.k8s.io/v1", "admissionregistration.k8s.io/
 KINDS = {
     ("v1", "Node"): "nodes",
     ("v1", "Secret"): "secrets",
+    ("v1", "Service"): "services",
     ("v1", "ServiceAccount"): "serviceaccounts",
+    ("discovery.k8s.io/v1", "EndpointSlice"): "endpointslices",
+    ("monitoring.coreos.com/v1", "ServiceMonitor"): "servicemonitors",
     **{(RBAC, kind): f"{kind.lower()}s" for kind in (
         "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
     )},

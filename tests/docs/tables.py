@@ -19,6 +19,7 @@ from extender.api import openapi
 from extender.offline import OfflineExtender
 from extender.settings import load
 from gpustack.adapters.nvml import ACCEPTABLE, ENDS_WORDS, FAULTS, XID_RULES, XidRule
+from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.control import reload
 from gpustack.agent.kubelet.call_durations import CallDurations
@@ -145,10 +146,15 @@ class _NoCards:
     """A host without cards and containers: metrics have their names there, too."""
 
     node = Node(name="", cards=(), links=())
+    namespaces: Final[dict[str, float]] = {}
     xids: Final[dict[tuple[str, str], int]] = {}
 
     @property
     def states(self) -> "_NoCards":
+        return self
+
+    @property
+    def energy(self) -> "_NoCards":
         return self
 
     def all(self) -> tuple[()]:
@@ -184,7 +190,7 @@ def agent_metrics() -> str:
                 unread,
                 cast(CardInventory, nothing),
                 cast(AllocationRecords, nothing),
-                unread,
+                cast(ActivitySampler, nothing),
                 CallDurations(),
             ),
         ).collect()

@@ -5,6 +5,11 @@ from typing import Final
 from prometheus_client import exposition
 from prometheus_client.registry import Collector
 
+MOST_NAMESPACES: Final = 1000
+"""How many namespaces have rows of their own in a metric: tenants may make any number of them."""
+OTHERS: Final = "(others)"
+"""Stands for all further namespaces; none can have this name."""
+
 # Longer than Prometheus 3 sends (260 characters); a header may be as long as a whole head.
 _LONGEST_ACCEPT: Final = 1024
 # Versions that the library writes as their standards say. It takes any other version from the

@@ -12,9 +12,10 @@ The parts add up to the card's own counter, but for what the driver's windows do
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from gpustack.adapters.nvml import Nvml, NvmlError
+from gpustack.agent.activity.gpu_seconds import row
 from gpustack.agent.activity.nvml_usage import ContainerSample
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.identification.process_owners import Owner
@@ -27,6 +28,7 @@ class EnergyAccounts:
 
     Attributes:
         idle: joules of each card that are no container's, by UUID; only of cards that count energy.
+        namespaces: joules of each namespace's containers, those that ended included.
     """
 
     def __init__(self, nvml: Nvml, records: AllocationRecords) -> None:
@@ -35,6 +37,7 @@ class EnergyAccounts:
         self._counters: dict[str, float] = {}
         self._given: dict[tuple[Owner, str], float] = {}
         self.idle: Mapping[str, float] = {}  # replaced, because another thread reads it
+        self.namespaces: Mapping[str, float] = {}  # likewise
 
     def of(self, owner: Owner, uuid: str) -> float | None:
         """Return a container's joules on a card; None where the card doesn't count."""
@@ -47,10 +50,10 @@ class EnergyAccounts:
             seen: the containers with processes on each card, as the driver sees them.
         """
         holders: dict[str, Owner] = {}
-        living: set[Owner] = set()
+        living: dict[Owner, str] = {}
         for record in self._records.all():
             for container in record.containers:
-                living.add((record.uid, container.name))
+                living[record.uid, container.name] = record.namespace
                 if not container.placement.is_share:
                     # Containers that have a card in turn: the last is the one that stays.
                     holders |= dict.fromkeys(
@@ -61,7 +64,7 @@ class EnergyAccounts:
         except NvmlError as error:
             logger.debug("the driver says nothing of energy: %s", error)
             return
-        idle = dict(self.idle)
+        idle, namespaces = dict(self.idle), dict(self.namespaces)
         given = {key: joules for key, joules in self._given.items() if key[0] in living}
         for uuid, counter in counters.items():
             idle.setdefault(uuid, 0.0)
@@ -75,13 +78,15 @@ class EnergyAccounts:
             parts = _parts(sights, living, holders.get(uuid))
             for owner, part in parts.items():
                 given[owner, uuid] = given.get((owner, uuid), 0.0) + part * drawn
+                namespace = row(namespaces, living[owner])
+                namespaces[namespace] = namespaces.get(namespace, 0.0) + part * drawn
             if not parts:
                 idle[uuid] += drawn
-        self._given, self.idle = given, idle
+        self._given, self.idle, self.namespaces = given, idle, namespaces
 
 
 def _parts(
-    seen: Mapping[Owner, ContainerSample], living: set[Owner], holder: Owner | None
+    seen: Mapping[Owner, ContainerSample], living: Collection[Owner], holder: Owner | None
 ) -> Mapping[Owner, float]:
     """Return each container's part of what a card drew; they add up to 1, or there are none."""
     if holder is not None:

@@ -11,7 +11,7 @@ import enum
 import logging
 import pathlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -114,6 +114,7 @@ class AllocationRecords:
         kubelet_call: held during one call of the kubelet: calls change records one at a time.
         version: counts the changes.
         starts: pods of which a container was let start just now.
+        before_change: is given the records before each change, to count how long they held cards.
 
     Raises:
         CheckpointError: the file is broken.
@@ -125,6 +126,7 @@ class AllocationRecords:
         self.kubelet_call = threading.Lock()
         self._pods = _decode_all(checkpoint.read())
         self.version, self.starts = 0, RecentStarts(self._pods)
+        self.before_change: Callable[[Iterable[PodRecord]], None] = lambda _records: None
         if checkpoint.rebooted:
             logger.info("the host has started anew since the records were kept")
         try:
@@ -190,6 +192,7 @@ class AllocationRecords:
         with self._lock:
             if record.uid not in self._pods:
                 self._checkpoint.hold(_encode(record))
+                self.before_change(self._pods.values())
                 self._pods = {**self._pods, record.uid: record}
                 self.version += 1
 
@@ -201,6 +204,7 @@ class AllocationRecords:
         """
         with self._lock:
             self._checkpoint.remove(uid)
+            self.before_change(self._pods.values())
             self._pods = {key: pod for key, pod in self._pods.items() if key != uid}
             self.version += 1
 
@@ -213,23 +217,9 @@ class AllocationRecords:
 
     def _put(self, record: PodRecord) -> None:
         self._checkpoint.put(_encode(record))
+        self.before_change(self._pods.values())
         self._pods = {**self._pods, record.uid: record}
         self.version += 1
-
-
-def log_step(step: str, record: PodRecord, container: ContainerRecord) -> None:
-    """Log that a container was allocated or verified, with its cards."""
-    placement = container.placement
-    logger.info(
-        "%s pod=%s/%s container=%s cards=%s cores=%d memory_units=%d",
-        step,
-        record.namespace,
-        record.name,
-        container.name,
-        ",".join(map(str, placement.minors)),
-        placement.cores,
-        placement.memory_units,
-    )
 
 
 def open_records(state_dir: pathlib.Path) -> AllocationRecords:

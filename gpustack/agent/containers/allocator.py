@@ -18,9 +18,9 @@ from gpustack.agent.containers.allocation_records import (
     AllocationRecords,
     ContainerRecord,
     PodRecord,
-    log_step,
 )
 from gpustack.agent.containers.decisions import PodDecisions
+from gpustack.agent.containers.log_step import log_step
 from gpustack.agent.containers.share_limits import ShareLimits
 from gpustack.agent.identification.pod_identification import PodIdentification
 from gpustack.agent.identification.pod_matching import Match, Resource

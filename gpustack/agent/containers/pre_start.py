@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from gpustack.adapters.checkpoint import CheckpointError
 from gpustack.adapters.deviceplugin import PluginRefusal
 from gpustack.agent.cluster.pods import PodView
-from gpustack.agent.containers.allocation_records import AllocationRecords, log_step
+from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.assigned_annotation import AssignedAnnotation
+from gpustack.agent.containers.log_step import log_step
 from gpustack.agent.containers.share_limits import ShareLimits
 from gpustack.agent.identification.pre_start_check import PreStartCheck
 

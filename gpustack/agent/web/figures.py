@@ -18,11 +18,13 @@ from prometheus_client.registry import Collector
 
 from gpustack import __version__
 from gpustack.adapters.nvml import CardFigures, Nvml, NvmlError
+from gpustack.agent.activity.gpu_seconds import GpuSeconds
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import AllocationRecords, ContainerRecord
 from gpustack.agent.identification.process_owners import Owner
 from gpustack.agent.kubelet.call_durations import BOUNDS, CallDurations
 from gpustack.agent.node.inventory import CardInventory
+from gpustack.agent.web.tenant_figures import TenantFigures
 from gpustack.model.node import Node
 from gpustack.model.placement import minors_now
 from gpustack.model.units import CORES_PER_CARD, MEMORY_UNIT_BYTES
@@ -99,6 +101,7 @@ def collectors(
         _Xids(inventory),
         _Shares(inventory, records, activity),
         _Energy(inventory, records, activity),
+        TenantFigures(inventory, GpuSeconds(records, inventory), activity),
         _Calls(durations),
     )
 

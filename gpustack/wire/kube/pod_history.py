@@ -7,11 +7,10 @@ from typing import Any, Final
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MOST_MESSAGE: Final = 4096  # characters; the scheduler's is some hundred, and grows with reasons
 _MOST_OWNER: Final = 253 + 1 + 63  # characters: the API's longest name, and kind
-_UNKNOWN_NS: Final = 1
 
 
 def unschedulable(status: Mapping[str, Any]) -> tuple[str, int]:
-    """Return the scheduler's last refusal and its time (Unix nanoseconds)."""
+    """Return the scheduler's last refusal and its time: Unix nanoseconds, 1 where unreadable."""
     for condition in status.get("conditions") or ():
         if (
             condition.get("type") == "PodScheduled"
@@ -19,13 +18,13 @@ def unschedulable(status: Mapping[str, Any]) -> tuple[str, int]:
             and condition.get("reason") == "Unschedulable"
         ):
             message = (condition.get("message") or "")[:_MOST_MESSAGE]
-            return message, _time_ns(condition.get("lastTransitionTime"))
+            return message, _time_ns(condition.get("lastTransitionTime"), 1)
     return "", 0
 
 
 def created_ns(metadata: Mapping[str, Any]) -> int:
-    """Return when an object was created, Unix nanoseconds; 1 where that can't be read."""
-    return _time_ns(metadata.get("creationTimestamp"))
+    """Return when an object was created, Unix nanoseconds; 0 where that can't be read."""
+    return _time_ns(metadata.get("creationTimestamp"), 0)
 
 
 def owner(metadata: Mapping[str, Any]) -> str:
@@ -36,10 +35,10 @@ def owner(metadata: Mapping[str, Any]) -> str:
     return ""
 
 
-def _time_ns(text: str | None) -> int:
-    """Read an RFC 3339 time; 1 where it can't be read: the time is unknown."""
+def _time_ns(text: str | None, unknown: int) -> int:
+    """Read an RFC 3339 time; ``unknown`` where it can't be read."""
     try:
         since = datetime.datetime.fromisoformat(text or "") - _EPOCH
     except (ValueError, TypeError):  # no time, or one without a zone
-        return _UNKNOWN_NS
+        return unknown
     return since // datetime.timedelta(microseconds=1) * 1000

@@ -163,3 +163,4 @@ def test_the_parts_of_tenants_and_idle_add_up_to_the_counter(
     parts = [accounts.of((f"uid-{name}", name), CARD.uuid) or 0.0 for name in _TENANTS]
     assert min(parts) >= 0
     assert sum(parts) + accounts.idle[CARD.uuid] == pytest.approx(counter - 1000)
+    assert accounts.namespaces.get("team", 0.0) == pytest.approx(sum(parts))

@@ -24,12 +24,18 @@ def added(decisions: DecisionLog, code: str) -> DecisionRecord:
     return decisions.last[0]
 
 
-def recorded(outcome: Outcome) -> tuple[list[DecisionRecord], list[str]]:
-    """The records and counts of an outcome."""
+def recorded(
+    outcome: Outcome, waits: list[float] | None = None
+) -> tuple[list[DecisionRecord], list[str]]:
+    """The records and counts of an outcome; how long its pod waited comes to ``waits``."""
     counted: list[str] = []
     decisions = DecisionLog()
     recorder = OutcomeRecorder(
-        count=counted.append, decisions=decisions, write_event=lambda _pod, _outcome: None
+        count=counted.append,
+        decisions=decisions,
+        waited=([] if waits is None else waits).append,
+        now_ns=lambda: 9_500_000_000,
+        write_event=lambda _pod, _outcome: None,
     )
     recorder.record("filter", outcome, 2.5)
     return decisions.last, counted
@@ -75,3 +81,22 @@ def test_a_refusal_stands_until_some_node_has_room(outcome: str) -> None:
     assert (found.number, found.request) == (refusal.number, None)
     added(decisions, FITS)
     assert decisions.refusals(["p"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "created_ns", "expected"),
+    [
+        ("Bound", 2_000_000_000, [7.5]),
+        ("Placed", 2_000_000_000, [7.5]),
+        ("Bound", 0, []),  # nobody knows when it was created
+        ("Bound", 10_000_000_000, [0.0]),  # the API server's clock is ahead
+        (Reason.NO_CARDS, 2_000_000_000, []),
+    ],
+)
+def test_a_pod_has_waited_once_its_cards_are_decided(
+    code: str, created_ns: int, expected: list[float]
+) -> None:
+    waits: list[float] = []
+    pod = waiting("p", None, created_ns=created_ns)
+    recorded(Outcome(pod=pod, code=code, answer=b""), waits)
+    assert waits == expected

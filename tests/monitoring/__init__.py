@@ -1,0 +1,1 @@
+"""The rules and dashboards of monitoring/, read by the Prometheus of Debian."""
