@@ -220,7 +220,7 @@ class Extender(ExtenderBase):
 
     def start(self) -> None:
         """Begin to watch and to write."""
-        for part in (self._events, self._quota_events, self.requeue):
+        for part in (self._events, self._quota_events, self.requeue, self.history):
             part.start()
         for watcher in (*self._watched.values(), self._budget_watch):
             watcher.start()
@@ -229,5 +229,5 @@ class Extender(ExtenderBase):
         """End every thread; safe to call when nothing was started."""
         for watcher in (*self._watched.values(), self._budget_watch):
             watcher.stop()
-        for part in (self.requeue, self._events, self._quota_events):
+        for part in (self.history, self.requeue, self._events, self._quota_events):
             part.stop()

@@ -13,6 +13,7 @@ from extender.cache.search_time import SearchShares
 from extender.cache.snapshot import Snapshotter
 from extender.observability.cluster_metrics import ClusterCollector
 from extender.observability.decision_log import DecisionLog
+from extender.observability.history import History, observer, state_file
 from extender.observability.metrics import Metrics
 from extender.observability.outcome_recorder import OutcomeRecorder
 from extender.observability.usage_metrics import UsageCollector
@@ -59,6 +60,7 @@ class ExtenderBase:
         cluster_metrics = ClusterCollector(cache, self.quotas, self.decisions)
         self.metrics = Metrics(cluster_metrics, reservations=lambda: cache.reservations)
         self.metrics.registry.register(UsageCollector(cache, now_ns))
+        self.history = History(observer(cache, cluster_metrics.fragmented), path=state_file())
 
     @property
     def unready(self) -> str:

@@ -20,6 +20,7 @@ _WITH_ERROR: Final = ("ExtenderFilterResult", "ExtenderBindingResult")  # these 
 _DOCUMENTS: Final = {
     "Cluster": "v1-cluster",
     "Decisions": "v1-decisions",
+    "History": "v1-history",
     "Reasons": "v1-reasons",
     "Explanation": "explain",
 }
@@ -94,6 +95,7 @@ def _questions() -> dict[str, Any]:
     return {
         "/v1/cluster": _get("Nodes, cards, tenants, waiting pods, quotas", "Cluster"),
         "/v1/decisions": _get("The last decisions", "Decisions"),
+        "/v1/history": _get("A day of the cluster, a point a minute", "History"),
         "/v1/reasons": _get("What each reason means, and what to do", "Reasons"),
         "/v1/explain/{namespace}/{pod}": explain,
         "/v1/openapi.json": _get("This description", media=_JSON),

@@ -16,6 +16,7 @@ from extender.api import openapi, serializers
 from extender.cache.pods import PodState
 from extender.cache.snapshot import ClusterSnapshot, SearchTakesTooLong, advise, standing
 from extender.extender_base import ExtenderBase
+from extender.observability.history import EVERY_SECONDS
 from gpustack.model.cures import CURES
 from gpustack.model.explain.explanation import Explanation
 from gpustack.model.refusal import REASON_WORDS
@@ -46,6 +47,10 @@ def blueprint(extender: ExtenderBase) -> flask.Blueprint:
     @routes.get("/decisions")
     def decisions() -> flask.Response:
         return _answer(serializers.decisions(extender.decisions.last))
+
+    @routes.get("/history")
+    def history() -> flask.Response:
+        return _answer({"every_seconds": EVERY_SECONDS, "points": extender.history.points})
 
     @routes.get("/reasons")
     def reasons() -> flask.Response:

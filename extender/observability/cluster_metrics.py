@@ -7,7 +7,7 @@ codes of refusals, and the namespaces and models that the quota names.
 
 import collections
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -83,13 +83,21 @@ class ClusterCollector(Collector):
             for node, row in rows:
                 family.add_metric((node,), read(row))
             yield family
-        free = sum(row.free_cores for _, row in rows) / CORES_PER_CARD
-        lost = ratio(sum(row.fragmented for _, row in rows), self._workload)
         yield GaugeMetricFamily(
             "gpustack_fragmentation_ratio",
             "Part of the cluster's free compute that the pods that are asked for can't use.",
-            value=lost / free if free else 0.0,
+            value=self._fragmented(rows),
         )
+
+    def fragmented(self) -> float:
+        """Return the part of the free compute that the pods that are asked for can't use."""
+        self._count_workload()
+        return self._fragmented(self._rows())
+
+    def _fragmented(self, rows: Sequence[tuple[str, _Figures]]) -> float:
+        free = sum(row.free_cores for _, row in rows) / CORES_PER_CARD
+        lost = ratio(sum(row.fragmented for _, row in rows), self._workload)
+        return lost / free if free else 0.0
 
     def _count_workload(self) -> None:
         now = time.monotonic()

@@ -16,6 +16,7 @@ PRODUCT_PATHS = (
     "/opt/gpustack",
     "/var/lib/gpustack",
     "/var/lib/gpustack-driver-packages",
+    "/var/lib/gpustack-extender",
     "/etc/systemd/system/gpustack-agent.service",
     "/etc/systemd/system/gpustack-extender.service",
     "/etc/systemd/system/gpustack-device.service",

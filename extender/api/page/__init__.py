@@ -11,7 +11,18 @@ from typing import Final
 import flask
 
 _SCRIPTS: Final = (
-    *("answers", "app", "dom", "focus", "machines", "map", "problems", "queue", "routes"),
+    *(
+        "answers",
+        "app",
+        "dom",
+        "focus",
+        "history",
+        "machines",
+        "map",
+        "problems",
+        "queue",
+        "routes",
+    ),
     *("tables", "words"),
 )
 

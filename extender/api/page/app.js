@@ -2,6 +2,7 @@
 
 import { Pages, follow, make, mark, say } from "./dom.js";
 import * as focus from "./focus.js";
+import * as history from "./history.js";
 import * as machines from "./machines.js";
 import * as map from "./map.js";
 import * as problems from "./problems.js";
@@ -13,12 +14,13 @@ import * as words from "./words.js";
 const EVERY_MS = 3000;
 const STALE_MS = 15000;
 const GIVE_UP_MS = 10000;
+const POINT_MS = 60000;
 
 const find = (selector) => document.querySelector(selector);
 const controls = Object.fromEntries(
   [...document.querySelectorAll(".tools [name]")].map((each) => [each.name, each]),
 );
-const state = { cluster: null, decisions: [], fresh: 0, problem: "", paused: false, route: routes.read("") };
+const state = { cluster: null, decisions: [], points: [], asked: 0, fresh: 0, problem: "", paused: false, route: routes.read("") };
 const pages = {
   nodes: new Pages(find("#nodes .pager"), 25, draw),
   waiting: new Pages(find("#waiting .pager"), 20, draw),
@@ -42,6 +44,7 @@ async function refresh() {
       const [cluster, last] = await Promise.all([ask("v1/cluster"), ask("v1/decisions")]);
       Object.assign(state, { cluster, decisions: last.decisions, fresh: Date.now(), problem: "" });
       draw();
+      await past();
     } catch (error) {
       state.problem = error.message;
     }
@@ -50,6 +53,14 @@ async function refresh() {
   // a cluster so large that an answer takes long is asked less often
   clearTimeout(next);
   next = setTimeout(refresh, Math.max(EVERY_MS, 5 * (performance.now() - began)));
+}
+
+/** Ask for the last day, which has a new point a minute. */
+async function past() {
+  if (Date.now() - state.asked < POINT_MS) return;
+  state.points = (await ask("v1/history")).points;
+  state.asked = Date.now();
+  history.draw(find("#history"), state.points);
 }
 
 /** Say how old the figures are; those that may be wrong by now are drawn faintly. */

@@ -60,6 +60,25 @@ export function bar(element, label, parts) {
   );
 }
 
+/** Draw numbers as a line, from the bottom to the top of a picture of 100 × 20; none is a gap. */
+export function line(picture, label, values, top) {
+  const step = 100 / Math.max(1, values.length - 1);
+  const points = values.map((value, at) => `${(at * step).toFixed(2)},${(19 - (18 * Math.min(value, top)) / (top || 1)).toFixed(2)}`);
+  mark(picture, "aria-label", label);
+  mark(picture.firstChild, "points", points.join(" "));
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Make the picture that `line` draws into. */
+export function picture() {
+  const made = document.createElementNS(SVG, "svg");
+  for (const [name, value] of Object.entries({ class: "line", viewBox: "0 0 100 20", preserveAspectRatio: "none", role: "img" }))
+    made.setAttribute(name, value);
+  made.append(document.createElementNS(SVG, "polyline"));
+  return made;
+}
+
 /** Shows a list page by page; `paged.of(list)` returns the present page's part. */
 export class Pages {
   constructor(element, size, changed) {

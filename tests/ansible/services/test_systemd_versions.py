@@ -68,6 +68,8 @@ INTRODUCED = {
     "RuntimeDirectory": 211,
     "RuntimeDirectoryMode": 211,
     "StartLimitIntervalSec": 230,
+    "StateDirectory": 235,
+    "StateDirectoryMode": 235,
     "TasksMax": 227,
 }  # fmt: skip
 # Values that are younger than their directive: one that isn't known is refused or ignored whole.

@@ -1,0 +1,75 @@
+"""The page draws the last day, and names what changed in its last hour."""
+
+from pathlib import Path
+
+import pytest
+
+from extender.api.app import create_app
+from extender.observability.history import History, Point
+from extender.offline import OfflineExtender
+from extender.settings import load
+from tests.cli import snapshots
+from tests.extender.page.browser import Browser
+from tests.extender.page.pages import at
+
+pytestmark = pytest.mark.long
+
+NOON = 1_800_014_400
+
+
+def minute(number: int, *, unhealthy: int = 0, nodes: int = 3, waiting: int = 0) -> Point:
+    return Point(
+        time=NOON + 60 * number,
+        nodes=nodes,
+        away=0,
+        cards=8 * nodes,
+        unhealthy=unhealthy,
+        cores=800 * nodes,
+        cores_used=40,
+        waiting=waiting,
+        fragmented=0.5,
+    )
+
+
+def test_the_last_day_is_drawn_with_what_changed(browser: Browser, tmp_path: Path) -> None:
+    points = [minute(0, nodes=2), *(minute(number, waiting=number) for number in range(1, 100))]
+    points += [minute(100, unhealthy=1), minute(101)]
+    made = iter(points)
+    service = OfflineExtender(load(None), snapshots.write(tmp_path, snapshots.node()))
+    service.history = History(lambda _: next(made))
+    for _ in points:
+        service.history.add()
+    with at(create_app(service, request_limit_bytes=1 << 20)) as url:
+        browser.open(url)
+        browser.waits(lambda: browser.count("#history polyline") == 4)
+        lines = browser.script(
+            "return [...document.querySelectorAll('#history .lines li')].map((each) =>"
+            " [each.firstChild.textContent, each.lastChild.textContent])"
+        )
+        assert lines == [
+            ["Allocated", "0.4 of 24 GPUs"],
+            ["Waiting pods", "0"],
+            ["Unhealthy GPUs", "0"],
+            ["Free compute that is fragmented", "50 %"],
+        ]
+        drawn = browser.find("#history li:nth-child(2) polyline").get_attribute("points")
+        assert drawn is not None
+        assert len(drawn.split()) == len(points)
+        label = browser.find("#history li:nth-child(2) svg").accessible_name
+        assert label.startswith("Waiting pods: 0 at ")
+        changes = browser.script(
+            "return [...document.querySelectorAll('#history .changes li')].map((each) =>"
+            " each.textContent.replace(/^[^ ]* /, ''))"
+        )
+        # that of the first minute is older than an hour
+        assert changes == ["unhealthy GPUs 1 → 0", "unhealthy GPUs 0 → 1"]
+        assert browser.problems() == []
+
+
+def test_a_page_without_a_past_says_so(browser: Browser, tmp_path: Path) -> None:
+    service = OfflineExtender(load(None), snapshots.write(tmp_path, snapshots.node()))
+    with at(create_app(service, request_limit_bytes=1 << 20)) as url:
+        browser.open(url)
+        browser.waits(lambda: "updated" in browser.text("#status"))
+        browser.waits(lambda: browser.find("#history .empty").is_displayed())
+        assert browser.count("#history polyline") == 0
