@@ -173,7 +173,7 @@ class Agent:
             self.records,
             inventory=self.inventory,
             finder=self.finder,
-            free_ended=self.recovery.free_ended,
+            free_cards=self.recovery.free_cards,
             place_undecided=self._settings.place_undecided,
             writes=self.writes,
             events=self.events,
