@@ -63,7 +63,7 @@ class Agent:
 
     Raises:
         GpustackError: the driver's files, the kubeconfig or the container runtime can't be used.
-        OSError: the state directory or the HTTP port can't be used.
+        OSError: the state directory can't be used.
     """
 
     def __init__(
