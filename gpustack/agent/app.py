@@ -63,7 +63,7 @@ class Agent:
 
     Raises:
         GpustackError: the driver's files, the kubeconfig or the container runtime can't be used.
-        OSError: the state directory or the HTTP port can't be used.
+        OSError: the state directory can't be used.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Agent:
             self.records,
             inventory=self.inventory,
             finder=self.finder,
-            free_ended=self.recovery.free_ended,
+            free_cards=self.recovery.free_cards,
             place_undecided=self._settings.place_undecided,
             writes=self.writes,
             events=self.events,

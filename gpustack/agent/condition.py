@@ -67,6 +67,10 @@ class Condition:
         self._checks = checks
         self._nvml_seconds = nvml_seconds
 
+    def also(self, what: str, check: Callable[[], str]) -> None:
+        """Ask about one more problem, too."""
+        self._checks = {**self._checks, what: check}
+
     def unready(self) -> list[str]:
         """Return the problems that keep the agent from taking work."""
         problems = self.unwell()

@@ -104,6 +104,7 @@ class Host:
             driver_version=root / "nvidia-version",  # missing: NVML says it
         )
         self.kernel.proc.mkdir()
+        self.http_port = 0
         self.place_undecided = True  # most tests are about the placement, not about the scheduler
         self.cdi_folder = root / "cdi"
         # What a test has agent.yml say besides.
@@ -190,7 +191,7 @@ class Host:
             state_dir: {self.state}
             run_dir: {self.root / "run"}
             mount_socket: ""
-            http: {{port: 0}}
+            http: {{port: {self.http_port}}}
             hook: {{version: {self.hook.name}}}
             place_undecided: {json.dumps(self.place_undecided)}
             virtual_manager: {{path: {self.virtual_manager}}}{more}

@@ -30,6 +30,7 @@ class FakeCri:
         self._lock = threading.Lock()
         self._containers: dict[str, pb.Container] = {}
         self._sandboxes: dict[str, pb.PodSandbox] = {}  # by UID of the pod
+        self.answer_seconds = 0.0  # of a runtime with much to do: how long each list takes it
         self._server: grpc.Server | None = None
 
     def __enter__(self) -> "FakeCri":
@@ -156,12 +157,14 @@ class FakeCri:
     def _list(
         self, _: pb.ListContainersRequest, __: grpc.ServicerContext
     ) -> pb.ListContainersResponse:
+        threading.Event().wait(self.answer_seconds)
         with self._lock:
             return pb.ListContainersResponse(containers=self._containers.values())
 
     def _list_sandboxes(
         self, _: pb.ListPodSandboxRequest, __: grpc.ServicerContext
     ) -> pb.ListPodSandboxResponse:
+        threading.Event().wait(self.answer_seconds)
         with self._lock:
             return pb.ListPodSandboxResponse(items=self._sandboxes.values())
 

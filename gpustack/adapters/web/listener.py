@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import http
 import logging
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 _HEAD_BYTES: Final = 8192  # Prometheus sends 500 and a token, a browser with many cookies 4 000
 _LOOK_SECONDS: Final = 0.1  # until the next try to take a connection
+_AGAIN_SECONDS: Final = 1.0  # until the next try to listen
 _BACKLOG: Final = 128  # connections that the kernel keeps for us
 _HANDSHAKE_THREADS: Final = 2  # of a few milliseconds a step; a host has more processors
 
@@ -85,12 +87,15 @@ class Listener:
             TLS any name will do: the client has compared it with the certificate.
         security: TLS, and who may read; None for plain HTTP, which all may.
         bounds: what clients may take.
+        waits: an address that can't be had yet is tried again while it serves. Any user of the host
+            may take a port that is free, and a daemon has more to do than to answer here.
 
     Attributes:
         dropped: how many connections were closed before they had their answer.
+        problem: why it doesn't listen yet; empty while it does.
 
     Raises:
-        OSError: the address is taken or not ours.
+        OSError: the address is taken or not ours, and not waited for.
     """
 
     def __init__(
@@ -101,39 +106,43 @@ class Listener:
         hosts: Sequence[str] = (),
         security: Security | None = None,
         bounds: Bounds = Bounds(),
+        waits: bool = False,
     ) -> None:
-        self.dropped = 0
+        self.dropped, self.problem = 0, ""
+        self._address, self._port = address, port
         self._security, self._bounds = security, bounds
         self._hosts = AllowedHosts((address, *hosts), any_name=security is not None)
         self._seldom = RateLimitedLog()
-        self._socket = socket.create_server(
-            (address, port),
-            family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-            dualstack_ipv6=address == "::" and socket.has_dualstack_ipv6(),
-            backlog=_BACKLOG,
-        )
-        self._socket.setblocking(False)
+        self._socket: socket.socket | None = None
+        try:
+            self._socket = self._listen()
+        except OSError as error:
+            if not waits:
+                raise
+            self._note(error)
         self._clients: dict[socket.socket, asyncio.Task[None]] = {}
         # The connections that wait for their client, in the order in which the waits began.
         self._slow: collections.OrderedDict[socket.socket, None] = collections.OrderedDict()
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
-        return int(self._socket.getsockname()[1])
+        """The port that is listened on, or will be."""
+        return self._port if self._socket is None else int(self._socket.getsockname()[1])
 
     def close(self) -> None:
         """Listen no more."""
-        self._socket.close()
+        if self._socket is not None:
+            self._socket.close()
         if self._security is not None:
             self._security.end()
 
     async def serve(self, pages: Mapping[str, Page], threads: PageThreads) -> None:
         """Answer with these pages, without end."""
         loop = asyncio.get_running_loop()
+        listening = await self._wait_for_address()
         while True:
             try:
-                client, _ = await loop.sock_accept(self._socket)
+                client, _ = await loop.sock_accept(listening)
             except OSError as error:
                 # The client is gone already, or the rest of the daemon has used up the descriptors.
                 logger.warning("connection not taken: %s", error)
@@ -152,6 +161,34 @@ class Listener:
             # The server reads the client's first bytes before the next connection may close this
             # one.
             await asyncio.sleep(0)
+
+    def _listen(self) -> socket.socket:
+        listening = socket.create_server(
+            (self._address, self._port),
+            family=socket.AF_INET6 if ":" in self._address else socket.AF_INET,
+            dualstack_ipv6=self._address == "::" and socket.has_dualstack_ipv6(),
+            backlog=_BACKLOG,
+        )
+        listening.setblocking(False)
+        return listening
+
+    def _note(self, error: OSError) -> None:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        problem = f"{self._address}:{self._port}: {why}"
+        if problem != self.problem:
+            logger.error("not listening yet, tried again each second: %s", problem)
+        self.problem = problem
+
+    async def _wait_for_address(self) -> socket.socket:
+        while self._socket is None:
+            await asyncio.sleep(_AGAIN_SECONDS)
+            try:
+                self._socket, self.problem = self._listen(), ""
+            except OSError as error:
+                self._note(error)
+            else:
+                logger.info("listening address=%s port=%d", self._address, self._port)
+        return self._socket
 
     async def _wait_for_room(self) -> None:
         while len(self._clients) >= self._bounds.connections and not self._make_room():

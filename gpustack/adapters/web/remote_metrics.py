@@ -35,8 +35,12 @@ class RemoteMetrics:
         """Raise a TlsError where the files can't be used."""
         TlsContexts(self.tls)
 
-    def listener(self, judge: Judge) -> Listener:
+    def listener(self, judge: Judge, *, waits: bool = False) -> Listener:
         """Listen, also with files that can't be used yet: a daemon has more to do.
+
+        Args:
+            judge: of tokens.
+            waits: whether an address that can't be had yet is tried again.
 
         Raises:
             OSError: the address is taken or not ours; the text names the field.
@@ -45,7 +49,7 @@ class RemoteMetrics:
         readers = Readers(TokenVerdicts(judge) if self.tokens else None)
         security = Security(contexts, readers)
         try:
-            return Listener(address=self.host, port=self.port, security=security)
+            return Listener(address=self.host, port=self.port, security=security, waits=waits)
         except OSError as error:
             text = f"metrics.listen: {self.host}:{self.port}: {error.strerror}"
             raise OSError(error.errno, text) from error

@@ -28,6 +28,11 @@ class WebServer:
         return [listener.port for listener in self._pages]
 
     @property
+    def problem(self) -> str:
+        """Why a listener doesn't listen yet; empty while all do."""
+        return "; ".join(listener.problem for listener in self._pages if listener.problem)
+
+    @property
     def dropped(self) -> int:
         """How many connections were closed before they had their answer."""
         return sum(listener.dropped for listener in self._pages)

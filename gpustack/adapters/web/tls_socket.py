@@ -19,6 +19,9 @@ _RECORDS: Final = 16
 # Types of records.
 _CHANGE_CIPHER_SPEC: Final = 20
 _HANDSHAKE: Final = 22
+# In the first byte of a hello of SSL 2, which OpenSSL reads still, and whose length stands before
+# its type: what else a client sends would be taken for a part of it, and not looked at.
+_SSL_2: Final = 0x80
 # What a client is told whose certificates OpenSSL doesn't get (RFC 5246, 7.2: fatal, unknown_ca).
 _UNKNOWN_AUTHORITY: Final = b"\x15\x03\x03\0\x02\x02\x30"
 
@@ -138,6 +141,8 @@ class TlsSocket:
                 return False
             if len(self._head) < _HEAD_BYTES:
                 self._head += data
+                if self._head[0] & _SSL_2:
+                    raise ssl.SSLError(ssl.SSL_ERROR_SSL, "a hello of SSL 2, or no TLS")
                 self._received.write(data)  # at once: it may be no record
             else:
                 self._body += data

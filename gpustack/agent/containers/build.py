@@ -48,7 +48,7 @@ def allocator(
     *,
     inventory: CardInventory,
     finder: PodIdentification,
-    free_ended: Callable[[float], None],
+    free_cards: Callable[[float], None],
     place_undecided: bool,
     writes: PodWrites,
     events: EventRecorder,
@@ -62,7 +62,7 @@ def allocator(
         inventory=inventory,
         pods=pods,
         records=records,
-        free_ended=free_ended,
+        free_cards=free_cards,
         undecided=undecided,
     )
     return Allocator(

@@ -59,7 +59,7 @@ class PodDecisions:
     """Makes the record of a pod whose first container is being admitted.
 
     Args:
-        free_ended: frees the cards of ended pods, until a time (monotonic seconds); called
+        free_cards: frees the cards of ended pods, until a time (monotonic seconds); called
             before a pod is refused for lack of free cards, because the extender may have seen a
             pod end before the agent did.
         undecided: refuses pods without a decision, or writes one on them.
@@ -72,14 +72,14 @@ class PodDecisions:
         inventory: CardInventory,
         pods: PodView,
         records: AllocationRecords,
-        free_ended: Callable[[float], None],
+        free_cards: Callable[[float], None],
         undecided: UndecidedPods,
     ) -> None:
         self._keys = keys
         self._inventory = inventory
         self._pods = pods
         self._records = records
-        self._free_ended = free_ended
+        self._free_cards = free_cards
         self._undecided = undecided
         self._in_vain = frozenset[str]()  # UIDs of ended pods whose cards were waited for
 
@@ -171,7 +171,7 @@ class PodDecisions:
     def _try(
         self, pod: Pod, attempt: Callable[[Node], _T | Refusal], deadline: float
     ) -> _T | Refusal:
-        self._free_ended(deadline)
+        self._free_cards(deadline)
         return attempt(self._records.taken(self._inventory.node, without=uid_of(pod)))
 
     def _ask_api_server(self) -> str:

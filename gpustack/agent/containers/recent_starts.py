@@ -6,6 +6,7 @@ meanwhile has it gone from the API server before its container runs. The kubelet
 (kubernetes 1.34, kubelet.go SyncPod: WithoutCancel) and stops the pod's sandbox only then.
 """
 
+import math
 import threading
 import time
 from collections.abc import Iterable
@@ -42,9 +43,16 @@ class RecentStarts:
         """Whether a container of some pod may be about to start."""
         return max(self._noted.values(), default=-_SECONDS) + _SECONDS > time.monotonic()
 
-    def has(self, uid: str) -> bool:
-        """Say whether one may be about to start."""
-        return self._noted.get(uid, -_SECONDS) + _SECONDS > time.monotonic()
+    def has(self, uid: str, moment: float) -> bool:
+        """Say whether one may have been about to start at a moment (monotonic seconds), or since.
+
+        What the runtime has listed then knows nothing of it.
+        """
+        return self._noted.get(uid, -math.inf) + _SECONDS > moment
+
+    def has_since(self, uid: str, moment: float) -> bool:
+        """Say whether one was let start since a moment."""
+        return self._noted.get(uid, -math.inf) >= moment
 
     def has_slow(self, uid: str) -> bool:
         """Say whether one may still be made, where the pod's sandbox is ready."""

@@ -11,16 +11,15 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 
 from gpustack.adapters.checkpoint import CheckpointError
-from gpustack.adapters.cri import RuntimeContainer
 from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.agent.cluster.pods import PodView
 from gpustack.agent.containers.allocation_records import AllocationRecords, PodRecord
 from gpustack.agent.containers.limits_files import LimitsFiles, LimitsFilesError
 from gpustack.agent.containers.restore import Restore
-from gpustack.agent.identification.runtime import RuntimeView
+from gpustack.agent.identification.runtime import RuntimeLook, RuntimeView
 from gpustack.model.node import Node
 from gpustack.model.placement import apply
 from gpustack.wire.pods import finished
@@ -67,7 +66,7 @@ class Recovery:
     def begin(self) -> None:
         """Look once, before the kubelet may ask; pods of a slow API server come later."""
         self.restore()
-        self.free_ended(time.monotonic() + _BEGIN_SECONDS)
+        self.free_cards(time.monotonic() + _BEGIN_SECONDS)
         self._look_for_over()
 
     def run(self, stop: threading.Event) -> None:
@@ -113,8 +112,24 @@ class Recovery:
         if living is not None:
             self._adoption.adopt(living)
 
-    def free_ended(self, deadline: float = math.inf) -> None:
-        """Free the cards and folders of pods that have ended.
+    def free_ended(self) -> None:
+        """Free the cards and folders of pods that have ended."""
+        self.free_cards()
+        if not self._pods.synced:
+            return
+        orphans = [uid for uid in self._folders.pods() if self._is_orphan(uid)]
+        self._forget_others({record.uid for record in self._records.all()}.union(orphans))
+        if not orphans or (look := self._runtime.look()) is None:
+            return
+        for uid in orphans:
+            if not look.runs(uid) and self._is_orphan(uid):
+                self._attempt(uid, functools.partial(self._folders.remove, uid))
+
+    def free_cards(self, deadline: float = math.inf) -> None:
+        """Free the cards of pods that have ended.
+
+        Their folders are left to `free_ended`: their removal may wait for another program, or for
+        a tenant's write, and an Allocate must not.
 
         Args:
             deadline: no request is sent after it, monotonic seconds; the other pods come later.
@@ -122,34 +137,28 @@ class Recovery:
         if not self._pods.synced:
             return
         ended = [record for record in self._records.all() if self._may_have_ended(record.uid)]
-        orphans = [uid for uid in self._folders.pods() if self._may_have_ended(uid)]
-        concerned = {record.uid for record in ended}.union(orphans)
-        with self._lock:
-            self._stuck = {uid: why for uid, why in self._stuck.items() if uid in concerned}
-        if not concerned:
+        if not ended or (look := self._runtime.look()) is None:
             return
-        living = self._runtime.containers()
-        if living is None:
+        gone = self._gone(ended, look, deadline)
+        # A force-deleted pod may have started a container while these were looked up.
+        if not gone or (now := self._runtime.look()) is None:
             return
-        for record in ended:
-            free = functools.partial(self._free_if_ended, record, living, deadline)
-            if not self._attempt(record.uid, free):
-                break
-        for uid in orphans:
-            self._attempt(uid, functools.partial(self._remove_orphan, uid, living))
+        for record in gone:
+            if not now.runs(record.uid) and not self._may_start(record.uid, now):
+                self._attempt(record.uid, functools.partial(self._free, record))
 
     def _look_for_over(self) -> None:
         """Look which containers run although their pods were deleted by force, or have failed."""
         if not self._pods.synced:
             return
         ended = [record for record in self._records.all() if self._may_have_ended(record.uid)]
-        living = self._runtime.containers() if ended else ()
-        if living is None:
+        look = self._runtime.look() if ended else RuntimeLook(time.monotonic(), (), frozenset)
+        if look is None:
             return
         running = {
             record.uid: record
             for record in ended
-            if _runs(record.uid, living) or self._may_start(record.uid)
+            if look.runs(record.uid) or self._may_start(record.uid, look)
         }
         known = (self._over or frozenset()).intersection(running)
         try:
@@ -169,77 +178,78 @@ class Recovery:
             logger.debug("not known whether a pod is over pod_uid=%s: %s", record.uid, error)
             return False
 
-    def _attempt(self, uid: str, step: Callable[[], None]) -> bool:
-        """Free one pod; a failure is logged once, and delays no other pod.
+    def _gone(
+        self, ended: Iterable[PodRecord], look: RuntimeLook, deadline: float
+    ) -> list[PodRecord]:
+        """Return those that have ended, by runtime and API server.
 
-        Returns:
-            False where the API server is away: it won't answer the next question either.
+        Where the API server is away it won't answer the next question either.
         """
+        found = []
+        for record in ended:
+            try:
+                if self._has_ended(record, look, deadline):
+                    found.append(record)
+                else:
+                    self._note(record.uid, "")
+            except KubeUnavailable as error:
+                logger.warning("ended pods keep their cards for now: %s", error)
+                break
+            except KubeError as error:
+                self._note(record.uid, str(error))
+        return found
+
+    def _attempt(self, uid: str, step: Callable[[], None]) -> None:
+        """Free what one pod has; a failure delays no other pod."""
         try:
             step()
-        except KubeUnavailable as error:
-            logger.warning("ended pods keep their cards for now: %s", error)
-            return False
-        except (KubeError, CheckpointError, LimitsFilesError) as error:
-            with self._lock:
-                self.failures += 1
-                before, self._stuck[uid] = self._stuck.get(uid), str(error)
-            if before != str(error):
-                logger.warning("something is left of an ended pod pod_uid=%s: %s", uid, error)
+        except (CheckpointError, LimitsFilesError) as error:
+            self._note(uid, str(error))
         else:
-            with self._lock:
-                self._stuck.pop(uid, None)
-        return True
+            self._note(uid, "")
 
-    def _free_if_ended(
-        self, record: PodRecord, living: tuple[RuntimeContainer, ...], deadline: float
-    ) -> None:
-        if self._has_ended(record, living, deadline):
-            self._free(record)
+    def _note(self, uid: str, why: str) -> None:
+        """Take note of why something of a pod is left, or of nothing; a failure is logged once."""
+        with self._lock:
+            before = self._stuck.pop(uid, None)
+            if why:
+                self.failures += 1
+                self._stuck[uid] = why
+        if why and before != why:
+            logger.warning("something is left of an ended pod pod_uid=%s: %s", uid, why)
 
-    def _remove_orphan(self, uid: str, living: tuple[RuntimeContainer, ...]) -> None:
-        if self._records.get(uid) is None and not _runs(uid, living):
-            self._folders.remove(uid)
+    def _forget_others(self, uids: Collection[str]) -> None:
+        with self._lock:
+            self._stuck = {uid: why for uid, why in self._stuck.items() if uid in uids}
+
+    def _is_orphan(self, uid: str) -> bool:
+        return self._records.get(uid) is None and self._may_have_ended(uid)
 
     def _may_have_ended(self, uid: str) -> bool:
         pod = self._pods.get(uid)
         return pod is None or finished(pod)
 
-    def _has_ended(
-        self, record: PodRecord, living: tuple[RuntimeContainer, ...], deadline: float
-    ) -> bool:
-        if _runs(record.uid, living):
+    def _has_ended(self, record: PodRecord, look: RuntimeLook, deadline: float) -> bool:
+        if look.runs(record.uid) or self._may_start(record.uid, look):
             return False
         shown = self._pods.get(record.uid)
         if shown is not None:
-            # It may have been absent a moment ago. Its kubelet ends a pod with its sandbox; of one
-            # that the agent has failed a container may be in the making.
-            return finished(shown) and not self._is_made(record.uid)
-        if self._may_start(record.uid):
-            return False
+            return finished(shown)  # it may have been absent a moment ago
         # A pod absent from the watch may not be shown yet. Only the API server knows.
         seconds = min(_ASK_SECONDS, deadline - time.monotonic())
         pod = (record.namespace, record.name)
-        if seconds <= 0 or not self._pods.is_gone(record.uid, pod, seconds):
-            return False
-        # A force-deleted pod may have started a container while others, or this, were looked up.
-        now = self._runtime.containers()
-        return now is not None and not _runs(record.uid, now) and not self._may_start(record.uid)
+        return seconds > 0 and self._pods.is_gone(record.uid, pod, seconds)
 
-    def _may_start(self, uid: str) -> bool:
-        """Say whether a container of a pod that is gone may be in the making."""
-        return self._records.starts.has(uid) or self._is_made(uid)
+    def _may_start(self, uid: str, look: RuntimeLook) -> bool:
+        """Say whether a container of a pod that is over may be in the making.
 
-    def _is_made(self, uid: str) -> bool:
-        """Say whether one may be so for long."""
-        return self._records.starts.has_slow(uid) and self._runtime.may_start(uid)
+        The kubelet ends a pod that it shows with its sandbox; one that is gone may get its sandbox
+        yet.
+        """
+        starts = self._records.starts
+        is_new = starts.has if self._pods.get(uid) is None else starts.has_since
+        return is_new(uid, look.moment) or (starts.has_slow(uid) and look.may_start(uid))
 
     def _free(self, record: PodRecord) -> None:
         self._records.remove(record.uid)
-        self._folders.remove(record.uid)
         logger.info("cards are free again pod=%s/%s", record.namespace, record.name)
-
-
-def _runs(uid: str, living: tuple[RuntimeContainer, ...]) -> bool:
-    """Say whether a container of the pod runs; a created container of an ended pod never will."""
-    return any(container.pod_uid == uid and container.running for container in living)

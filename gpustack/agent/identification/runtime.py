@@ -4,7 +4,9 @@ Both may be silent for a while. `None` then means "unknown", which is not "no".
 """
 
 import dataclasses
+import functools
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -204,10 +206,11 @@ class RuntimeView:
             return None
         return tuple(each for each in found if each.running or each.created)
 
-    def may_start(self, pod_uid: str) -> bool:
-        """Say whether a pod has a ready sandbox, or may while the runtime is silent."""
-        ready = self._ask(self._client.ready_pods)
-        return ready is None or pod_uid in ready
+    def look(self) -> "RuntimeLook | None":
+        """Return what runs now; None when the runtime doesn't answer."""
+        moment, living = time.monotonic(), self.containers()
+        ready = functools.cache(lambda: self._ask(self._client.ready_pods))
+        return None if living is None else RuntimeLook(moment, living, ready)
 
     def may_run(self, pod_uid: str, container: str) -> bool:
         """Say whether a container runs, or may while the runtime is silent."""
@@ -226,6 +229,35 @@ class RuntimeView:
             return None
         self.problem = ""
         return answer
+
+
+class RuntimeLook:
+    """What the runtime has at one moment; whatever asks, each list is asked for once.
+
+    Args:
+        moment: before it was asked, monotonic seconds.
+        living: its containers.
+        ready: returns the UIDs of the pods with a ready sandbox; None while it is silent.
+    """
+
+    def __init__(
+        self,
+        moment: float,
+        living: tuple[RuntimeContainer, ...],
+        ready: Callable[[], frozenset[str] | None],
+    ) -> None:
+        self.moment = moment
+        self._running = frozenset(each.pod_uid for each in living if each.running)
+        self._ready = ready
+
+    def runs(self, pod_uid: str) -> bool:
+        """Say whether a container of a pod runs; one of an ended pod that is made never will."""
+        return pod_uid in self._running
+
+    def may_start(self, pod_uid: str) -> bool:
+        """Say whether a pod has a ready sandbox, or may while the runtime is silent."""
+        ready = self._ready()
+        return ready is None or pod_uid in ready
 
 
 def running_names(pod: Pod, living: tuple[RuntimeContainer, ...] | None) -> frozenset[str]:

@@ -1,12 +1,14 @@
 """The HTTP server with its pages and metrics."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from prometheus_client.registry import Collector
 
 from gpustack.adapters.kube import KubeClient, TokenReviewer
 from gpustack.adapters.web import remote_metrics
 from gpustack.adapters.web.listener import Listener
+from gpustack.adapters.web.page_threads import Page
+from gpustack.adapters.web.remote_metrics import RemoteMetrics
 from gpustack.adapters.web.server import WebServer
 from gpustack.agent.condition import Condition
 from gpustack.agent.containers.allocation_records import AllocationRecords
@@ -32,7 +34,6 @@ def build(
     """Return the server, not started.
 
     Raises:
-        OSError: an address is taken or not ours.
         KubeConfigError: the kubeconfig can't be used.
     """
     metrics = registry(inventory, records, usage, numbers=numbers, others=figures)
@@ -46,10 +47,18 @@ def build(
         address=settings.http_address,
         port=settings.http_port,
         hosts=settings.http_allowed_hosts,
+        waits=True,
     )
-    if settings.metrics is None:
-        return WebServer({local: table})
+    listeners: dict[Listener, Mapping[str, Page]] = {local: table}
+    if settings.metrics is not None:
+        listeners[_remote(settings, settings.metrics)] = {path: table[path] for path in METRICS}
+    server = WebServer(listeners)
+    condition.also("pages and metrics can't be read", lambda: server.problem)
+    return server
+
+
+def _remote(settings: AgentSettings, metrics: RemoteMetrics) -> Listener:
     # Connections of its own: no question about a token waits for those of pods.
     client = KubeClient.from_kubeconfig(settings.kubeconfig)
-    remote = settings.metrics.listener(TokenReviewer(client, remote_metrics.PATH).judge)
-    return WebServer({local: table, remote: {path: table[path] for path in METRICS}})
+    judge = TokenReviewer(client, remote_metrics.PATH).judge
+    return metrics.listener(judge, waits=True)

@@ -16,9 +16,13 @@ import pytest
 
 from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.agent.cluster.pods import PodView
-from gpustack.agent.containers import recovery
+from gpustack.agent.containers import recent_starts, recovery
+from gpustack.agent.containers.allocation_records import PodRecord
 from gpustack.agent.containers.limits_files import LimitsFilesError
-from tests.agent.host import Host, Pod
+from gpustack.wire.pods import finished
+from tests.agent import inode_lock
+from tests.agent.host import CORE, Host, Pod, card_of
+from tests.fakes.kubelet import AdmissionError
 
 
 def _uid(pod: Pod) -> str:
@@ -207,3 +211,84 @@ def test_an_agent_that_starts_asks_a_slow_api_server_for_a_bounded_time(
     monkeypatch.setattr(PodView, "is_gone", is_gone)
     host.start_agent()
     assert 0 < late < 20
+
+
+def test_a_start_while_another_pods_cards_are_freed_keeps_its_card(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One look at the runtime is for all pods that are gone, and a slow disk keeps them waiting."""
+    monkeypatch.setattr(recent_starts, "_SECONDS", 0.0)
+    host.start_agent()
+    first, second = host.share("first", 1), host.share("second", 1)
+    for pod in (first, second):
+        host.kubelet.admit(pod)
+    host.kubelet.start_container(first, "c0", CORE)
+    uid = _uid(second)
+    pods, records = host.agent.pods, host.agent.records
+    gone, started = threading.Event(), threading.Event()
+    is_gone, remove = pods.is_gone, records.remove
+
+    def start_meanwhile(freed: str) -> None:
+        if not started.is_set():
+            assert freed != uid
+            host.cri.make_sandbox(uid)
+            host.kubelet.start_container(second, "c0", CORE)
+            started.set()
+        remove(freed)
+
+    monkeypatch.setattr(pods, "is_gone", lambda *asked: gone.is_set() and is_gone(*asked))
+    monkeypatch.setattr(records, "remove", start_meanwhile)
+    for name in ("first", "second"):
+        host.api.delete("pods", name)
+    host.wait_until(lambda: not pods.snapshot()[0])
+    gone.set()
+    host.agent.recovery.free_ended()
+    host.wait_until(started.is_set)
+    host.wait_until(lambda: records.get(_uid(first)) is None)
+    assert records.get(uid) is not None
+
+
+def test_a_folder_whose_removal_waits_keeps_no_allocate_waiting(host: Host) -> None:
+    """A tenant writes to a ledger on the host's disk for long, by another container's process."""
+    host.start_agent()
+    pod = host.share("gone", 1)
+    host.kubelet.admit(pod)
+    with inode_lock.held(host.folder(pod, "c0") / "ledger", alone=True):
+        host.end(pod)
+        assert card_of(host.kubelet.admit(host.whole_card("next", 1))["c0"]) == "/dev/nvidia1"
+    host.wait_until(lambda: not host.folder(pod, "c0").exists())
+
+
+@pytest.mark.parametrize("shown", [False, True], ids=["deleted", "failed"])
+def test_a_slow_runtime_keeps_allocate_for_a_bounded_time(host: Host, shown: bool) -> None:
+    """Thirty pods have ended a moment ago, and each answer about containers takes a second."""
+    host.start_agent()
+    pod = host.whole_card("p", 1)
+    host.kubelet.admit(pod)
+    (record,) = host.agent.records.all()
+    for number in range(30):
+        over = host.whole_card(f"over-{number}", 1)
+        _end_a_moment_ago(host, record, over, shown=shown)
+    host.wait_until(lambda: not any(map(_is_waiting, host.agent.pods.snapshot()[0])))
+    host.cri.answer_seconds = 1.0
+    began = time.monotonic()
+    with pytest.raises(AdmissionError, match="NoWholeCard"):
+        host.kubelet.admit(host.whole_card("next", 1))
+    host.cri.answer_seconds = 0.0
+    assert time.monotonic() - began < 15
+
+
+def _is_waiting(pod: Mapping[str, Any]) -> bool:
+    return str(pod["metadata"]["name"]).startswith("over-") and not finished(pod)
+
+
+def _end_a_moment_ago(host: Host, like: PodRecord, pod: Pod, *, shown: bool) -> None:
+    """Let a container of a pod be made while the pod ends, which the runtime doesn't know yet."""
+    uid, name = _uid(pod), pod["metadata"]["name"]
+    host.agent.records.put(dataclasses.replace(like, uid=uid, name=name))
+    host.agent.records.starts.note(uid)
+    host.cri.make_sandbox(uid)
+    if shown:
+        host.end(pod, "Failed")
+    else:
+        host.api.delete("pods", name)

@@ -6,6 +6,7 @@ import os
 import pathlib
 import socket
 import threading
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from gpustack.agent import settings
 from tests import open_files
-from tests.agent.host import Host
+from tests.agent.host import Host, card_of
 
 _DRIPPERS = 1100  # more than the 1024 files that a process has by default
 _SECONDS = 10.0  # after this long a test counts as hung
@@ -105,3 +106,16 @@ def test_all_other_clients_get_prometheus_text(host: Host, accept: str) -> None:
     assert status == 200
     assert kind.startswith("text/plain; version=0.0.4")
     assert "# EOF" not in text
+
+
+def test_a_port_of_another_users_keeps_no_agent_from_starting(host: Host) -> None:
+    """Any user of the host may take it while the agent restarts."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        host.http_port = taken.getsockname()[1]
+        host.start_agent()
+        assert card_of(host.kubelet.admit(host.share())["c0"]) == "/dev/nvidia1"
+        where = f"127.0.0.1:{host.http_port}: Address already in use"
+        assert f"pages and metrics can't be read: {where}" in host.agent.condition.unready()
+    host.wait_until(lambda: not host.agent.web.problem)
+    with urllib.request.urlopen(f"http://127.0.0.1:{host.http_port}/version") as answer:
+        assert answer.status == 200

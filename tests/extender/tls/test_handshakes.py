@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from extender.http.connection import ClientConnection, RequestRefused
 from extender.http.handshake_budget import HandshakeBudget
 from extender.http.interface import HttpSettings
 from gpustack.adapters.web.tls import TlsContexts, TlsFiles
+from gpustack.adapters.web.tls_socket import TlsSocket
 from tests.extender.http.test_connection_turns import secured
+from tests.extender.tls.certificate_holders import issue
 from tests.extender.tls.hostile_certificates import FORMS
 from tests.extender.tls.test_client_certificates import UNKNOWN_ISSUER, message
 
@@ -159,3 +163,31 @@ def test_a_connection_that_has_gone_takes_no_step() -> None:
         assert all(budget.take(each) for each in range(STEPS))
     finally:
         events.close()
+
+
+def test_a_hello_of_ssl_2_brings_no_certificate_to_openssl(tmp_path: Path) -> None:
+    """Its record's length stands elsewhere: what follows was taken for a part of it.
+
+    OpenSSL answers it where the host's policy allows SHA-1.
+    """
+    private = rsa.generate_private_key(65537, 2048)
+    certificate, key = tmp_path / "server.crt", tmp_path / "server.key"
+    certificate.write_bytes(issue("server", private, None).pem)
+    key.write_bytes(
+        private.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    context = TlsFiles(certificate=certificate, key=key, client_ca=certificate).context()
+    context.openssl.set_ciphers("ALL:@SECLEVEL=0")
+    suites = b"".join(b"\0" + each.to_bytes(2) for each in (0xC02F, 0x9C, 0x2F))
+    body = b"\x01\x03\x03" + len(suites).to_bytes(2) + b"\0\0\0\x20" + suites + bytes(32)
+    hello = (0x8000 | len(body)).to_bytes(2) + body
+    client, server = socket.socketpair()
+    with client, server:
+        server.setblocking(False)
+        client.sendall(hello + b"\x16\x03\x03\x10\0" + b"\x0b\0\x0f\xfc" + bytes(1000))
+        with pytest.raises(ssl.SSLError, match="SSL 2"):
+            TlsSocket(server, context).do_handshake()
