@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.ansible.api_server import node, serving
-from tests.ansible.rendering import ansible, words
+from tests.ansible.rendering import ansible, run_role, words
 
 pytestmark = pytest.mark.long
 
@@ -72,3 +72,11 @@ def test_a_hosts_kubeconfig_with_its_own_key_is_used(
 ) -> None:
     status, said = read_cluster(tmp_path, user)
     assert status == 0, said
+
+
+@pytest.mark.parametrize("name", ["missing", "."])
+def test_a_given_kubeconfig_that_is_no_file_is_named(tmp_path: pathlib.Path, name: str) -> None:
+    given = {"cluster_objects_kubeconfig": str(tmp_path / name)}
+    done = run_role(tmp_path, "cluster_objects", "preflight", given)
+    assert done.returncode != 0
+    assert f"cluster_objects_kubeconfig is {tmp_path / name}, and no file" in words(done)

@@ -76,11 +76,12 @@ def start_playbook(
     *extra: str,
     output: int | IO[str],
     root: pathlib.Path = ROOT,
+    inventory: str = INVENTORY,
     group: int | None = None,
 ) -> subprocess.Popen[str]:
     """Start a playbook of the repository on a testbed.
 
-    The inventory is the demo's, told which testbed it speaks of. The environment is made from
+    The demo's inventory is told which testbed it speaks of. The environment is made from
     nothing, because nsenter hands the controller's on to the host.
 
     Args:
@@ -89,6 +90,7 @@ def start_playbook(
         extra: more arguments.
         output: where stdout and stderr go, as ``subprocess.Popen`` takes it.
         root: another checkout, with a bundle of its own.
+        inventory: another than the demo's.
         group: 0 makes a process group, which can be killed as a whole.
     """
     environment = {
@@ -99,7 +101,7 @@ def start_playbook(
         "GPUSTACK_TESTBED_NAME": testbed,
     }
     return subprocess.Popen(
-        ["ansible-playbook", "-i", INVENTORY, *extra, playbook],
+        ["ansible-playbook", "-i", inventory, *extra, playbook],
         cwd=root,
         env=environment,
         stdout=output,
@@ -110,7 +112,11 @@ def start_playbook(
 
 
 def run_playbook(
-    testbed: str, playbook: str, *extra: str, root: pathlib.Path = ROOT
+    testbed: str,
+    playbook: str,
+    *extra: str,
+    root: pathlib.Path = ROOT,
+    inventory: str = INVENTORY,
 ) -> dict[str, Recap]:
     """Run a playbook as ``start_playbook`` does; return the recap by host.
 
@@ -119,7 +125,9 @@ def run_playbook(
     """
     log = log_of(testbed, pathlib.Path(playbook).stem)
     with log.open("w") as sink:
-        status = start_playbook(testbed, playbook, *extra, output=sink, root=root).wait()
+        status = start_playbook(
+            testbed, playbook, *extra, output=sink, root=root, inventory=inventory
+        ).wait()
     output = log.read_text()
     if status:
         tail = "\n".join(output.splitlines()[-60:])

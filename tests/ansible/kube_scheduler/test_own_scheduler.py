@@ -144,6 +144,29 @@ def test_preflight_refuses_what_it_could_not_run_with(host: OwnHost, fault: str)
     assert said in words(done), done.stdout
 
 
+def test_preflight_wants_a_program_that_may_be_executed(host: OwnHost) -> None:
+    host.binary.chmod(0o644)
+    done = host.play("preflight")
+    assert done.returncode != 0
+    assert f"kube_scheduler_own_binary is {host.binary}, and is not executable" in words(done)
+
+
+def test_preflight_wants_a_program_of_this_architecture(host: OwnHost) -> None:
+    host.binary.write_bytes(b"\x7fELF of another machine")
+    done = host.play("preflight")
+    assert done.returncode != 0
+    assert "is no program for this architecture" in words(done), done.stdout
+
+
+@pytest.mark.parametrize("version", ["v1.22.17", "2"])
+def test_preflight_wants_a_scheduler_that_reads_configurations(host: OwnHost, version: str) -> None:
+    host.give(version)
+    done = host.play("preflight")
+    assert done.returncode != 0
+    assert f"says Kubernetes {version} for its version" in words(done), done.stdout
+    assert "give a kube-scheduler 1.23 or newer" in words(done)
+
+
 def test_preflight_wants_its_port(host: OwnHost) -> None:
     assert host.play("preflight").returncode == 0
     with socket.create_server(("127.0.0.1", host.port)):

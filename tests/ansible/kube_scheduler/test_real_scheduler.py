@@ -4,7 +4,10 @@ Its API server is away: it answers /healthz without one.
 """
 
 import pathlib
+import socket
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +22,7 @@ pytestmark = [pytest.mark.long, pytest.mark.nightly]
 
 EXTENDER = "https://127.0.0.1:3456/scheduler"
 ENOUGH_SECONDS = 20  # to answer, on this machine
+AWAY_SECONDS = 90  # at most, with a kubelet that looks every 20 s
 
 
 class RealHost(Host):
@@ -104,3 +108,54 @@ def test_a_form_that_it_does_not_read_brings_the_old_one_back(host: RealHost) ->
     done = host.given(kube_scheduler_api_version="kubescheduler.config.k8s.io/v1beta3")
     went_back(done, "is registered for version")
     assert host.answers()
+
+
+class Thief(threading.Thread):
+    """Another program: it takes the scheduler's port at its restart, until the old file is back."""
+
+    def __init__(self, host: RealHost) -> None:
+        super().__init__()
+        self.host = host
+        self.ended = threading.Event()
+        self.away_seconds = 0.0
+
+    def run(self) -> None:
+        """Take the port once; then measure how long the scheduler is away."""
+        with self._take() as taken:
+            begun = time.monotonic()
+            while self._new() and not self.ended.wait(0.01):
+                pass
+            taken.close()
+        while not self.host.answers() and not self.ended.wait(0.05):
+            pass
+        self.away_seconds = time.monotonic() - begun
+
+    def _new(self) -> bool:
+        config = self.host.config
+        return config.exists() and EXTENDER in config.read_text()
+
+    def _take(self) -> socket.socket:
+        while not self.ended.wait(0.01):
+            try:
+                return socket.create_server(("127.0.0.1", self.host.port))
+            except OSError:  # the old scheduler has it still
+                continue
+        return socket.socket()
+
+    def end(self) -> None:
+        """Wait for its end, which comes when the scheduler answers or the test has failed."""
+        self.ended.set()
+        self.join()
+
+
+def test_a_port_that_another_program_takes_brings_the_old_one_back(host: RealHost) -> None:
+    thief = Thief(host)
+    thief.start()
+    try:
+        went_back(host.given(), "address already in use")
+        assert host.answers()
+        thief.join()
+        assert 0 < thief.away_seconds < AWAY_SECONDS
+        print(f"away for {thief.away_seconds:.0f} s")
+    finally:
+        thief.end()

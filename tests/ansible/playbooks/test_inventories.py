@@ -15,8 +15,8 @@ KEYWORDS = {
     "hosts", "import_playbook", "max_fail_percentage", "name", "order", "serial", "strategy",
     "vars_prompt",
 }  # fmt: skip
-INVENTORIES = ("example", "demo", "own")
-SCHEDULERS = {"own": ["sched1", "sched2"]}
+INVENTORIES = ("example", "demo", "own", "onebox")
+SCHEDULERS = {"own": ["sched1", "sched2"], "onebox": ["box"]}
 # site.yml imports preflight, cluster, control_plane and gpu_nodes.
 PLAYBOOKS = ("site.yml", "playbooks/verify.yml", "playbooks/uninstall.yml")
 
@@ -31,7 +31,7 @@ def test_the_inventory_has_both_groups(name: str) -> None:
     members = [planes, *(groups[child] for child in planes.get("children", ()))]
     found = [host for group in members for host in group.get("hosts", ())]
     assert found == SCHEDULERS.get(name, ["cp1"])
-    assert groups["gpu_nodes"]["hosts"] == ["gpu1", "gpu2"]
+    assert groups["gpu_nodes"]["hosts"] == (["box"] if name == "onebox" else ["gpu1", "gpu2"])
 
 
 @pytest.mark.long
