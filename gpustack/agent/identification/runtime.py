@@ -5,7 +5,7 @@ Both may be silent for a while. `None` then means "unknown", which is not "no".
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from gpustack.adapters.cri import CriClient, CriUnavailable, RuntimeContainer
@@ -204,6 +204,16 @@ class RuntimeView:
             return None
         return tuple(each for each in found if each.running or each.created)
 
+    def names(self) -> Mapping[str, Collection[str]] | None:
+        """Return the names of all living containers by their pod's UID; None as above."""
+        living = self.containers()
+        if living is None:
+            return None
+        found: dict[str, list[str]] = {}
+        for each in living:
+            found.setdefault(each.pod_uid, []).append(each.name)
+        return found
+
     def may_start(self, pod_uid: str) -> bool:
         """Say whether a pod has a ready sandbox, or may while the runtime is silent."""
         ready = self._ask(self._client.ready_pods)
@@ -228,13 +238,13 @@ class RuntimeView:
         return answer
 
 
-def running_names(pod: Pod, living: tuple[RuntimeContainer, ...] | None) -> frozenset[str]:
+def running_names(pod: Pod, living: Mapping[str, Collection[str]] | None) -> frozenset[str]:
     """Return the names of a pod's living containers; without the runtime, as its status says.
 
     The status is older than the truth, in both directions.
     """
     if living is not None:
-        return frozenset(each.name for each in living if each.pod_uid == uid_of(pod))
+        return frozenset(living.get(uid_of(pod), ()))
     status = pod.get("status") or {}
     return frozenset(
         each["name"]
