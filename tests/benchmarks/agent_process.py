@@ -4,6 +4,7 @@ FOLDER is laid out by `tests/benchmarks/agent.py`; the simulated driver is the e
 prints a line once it has registered, and runs until it gets SIGTERM.
 """
 
+import gc
 import pathlib
 import signal
 import sys
@@ -31,6 +32,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, stop)
     agent.start()
+    gc.freeze()  # as gpustack.agent.main does
     serving = threading.Thread(target=agent.serve, args=(Notifier.from_environment(),))
     serving.start()
     print("started", flush=True)

@@ -225,7 +225,7 @@ class PodIdentification:
 
     def _waiting(self, pods: tuple[Pod, ...], call: AllocateCall) -> list[WaitingPod]:
         """Return the pods that may be meant; a pod with all its devices costs no request."""
-        living = self._runtime.containers()
+        living = self._runtime.names()
         found = []
         for pod in pods:
             if finished(pod) or uid_of(pod) in self._refused:

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from gpustack.adapters.cri import CriClient, CriUnavailable, RuntimeContainer
@@ -206,6 +206,16 @@ class RuntimeView:
             return None
         return tuple(each for each in found if each.running or each.created)
 
+    def names(self) -> Mapping[str, Collection[str]] | None:
+        """Return the names of all living containers by their pod's UID; None as above."""
+        living = self.containers()
+        if living is None:
+            return None
+        found: dict[str, list[str]] = {}
+        for each in living:
+            found.setdefault(each.pod_uid, []).append(each.name)
+        return found
+
     def look(self) -> "RuntimeLook | None":
         """Return what runs now; None when the runtime doesn't answer."""
         moment, living = time.monotonic(), self.containers()
@@ -260,13 +270,13 @@ class RuntimeLook:
         return ready is None or pod_uid in ready
 
 
-def running_names(pod: Pod, living: tuple[RuntimeContainer, ...] | None) -> frozenset[str]:
+def running_names(pod: Pod, living: Mapping[str, Collection[str]] | None) -> frozenset[str]:
     """Return the names of a pod's living containers; without the runtime, as its status says.
 
     The status is older than the truth, in both directions.
     """
     if living is not None:
-        return frozenset(each.name for each in living if each.pod_uid == uid_of(pod))
+        return frozenset(living.get(uid_of(pod), ()))
     status = pod.get("status") or {}
     return frozenset(
         each["name"]

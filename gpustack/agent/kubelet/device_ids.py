@@ -114,10 +114,17 @@ def prefer_lowest(available: Sequence[str], required: Sequence[str], size: int) 
     Taking the lowest keeps the choice the same for the same state, which makes logs readable; it
     has no effect on which card is used.
     """
-    must = list(dict.fromkeys(required))
-    rest = sorted(set(available).difference(must))
-    rest.sort(key=len)  # of one resource: so numbers without leading zeros are in order
-    return tuple(must + rest)[: max(size, 0)]
+    chosen = dict.fromkeys(required)
+    # Of one resource the shorter ID has the lower number. The kubelet offers all that is free, in
+    # any order, 12 288 on a large node: what is longer than the chosen ones needs no sorting.
+    by_length: dict[int, list[str]] = {}
+    for each in available:
+        by_length.setdefault(len(each), []).append(each)
+    for length in sorted(by_length):
+        if len(chosen) >= size:
+            break
+        chosen.update(dict.fromkeys(sorted(by_length[length])))
+    return tuple(chosen)[: max(size, 0)]
 
 
 def _number(device_id: str) -> tuple[int, str]:

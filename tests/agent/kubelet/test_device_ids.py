@@ -1,4 +1,9 @@
-"""An ID belongs to one resource. Its health: tests/agent/kubelet/test_device_health.py."""
+"""An ID belongs to one resource, and the lowest are preferred.
+
+Their health: tests/agent/kubelet/test_device_health.py.
+"""
+
+import random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,3 +29,21 @@ def test_no_id_is_advertised_under_both_resources(units: list[int], domain: str)
     assert (len(cores), len(memory)) == (100 * len(units), sum(units))
     assert all(each.startswith(f"{keys.vcuda_core}-") for each in cores)
     assert all(each.startswith(f"{keys.vcuda_memory}-{MEMORY_UNIT_BYTES}-") for each in memory)
+
+
+@given(
+    offered=st.sets(st.integers(0, 12_287), max_size=300),
+    required=st.lists(st.integers(0, 12_287), max_size=5, unique=True),
+    size=st.integers(-1, 310),
+    order=st.randoms(use_true_random=False),
+)
+def test_required_ids_are_preferred_and_then_the_lowest_numbers(
+    offered: set[int], required: list[int], size: int, order: random.Random
+) -> None:
+    prefix = f"{Keys('tencent.com').vcuda_memory}-{MEMORY_UNIT_BYTES}-"
+    available = [f"{prefix}{number}" for number in sorted(offered.union(required))]
+    order.shuffle(available)
+    must = [f"{prefix}{number}" for number in required]
+    preferred = device_ids.prefer_lowest(available, must, size)
+    lowest = [f"{prefix}{number}" for number in sorted(offered.difference(required))]
+    assert preferred == tuple(must + lowest)[: max(size, 0)]

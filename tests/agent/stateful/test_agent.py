@@ -38,13 +38,14 @@ def test_a_node_knows_whose_each_container_is() -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_order_of_events_confuses_or_forgets_a_container(part: int) -> None:
     judged = NodeMachine.judged.copy()
-    steps = _run(settings().max_examples // PARTS)
+    examples = settings().max_examples // PARTS
+    steps = _run(examples)
     judged = NodeMachine.judged - judged
     print(
         f"part {part} of {PARTS}: {steps} steps, {judged['started']} containers started,"
         f" {judged['agents']} agents, killed at {len(KillPoints.killed)} of"
         f" {len(KillPoints.passed)} points"
     )
-    assert steps >= 10_000
+    assert steps >= 50 * examples  # 10 000 of the default profile, a million of all nightly parts
     assert judged["started"] >= 500
     assert len(KillPoints.killed) >= 40
