@@ -3,9 +3,10 @@
 Amounts are the resources' own: cores are hundredths of a card, memory units 256 MiB.
 """
 
+import collections
 import datetime
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +21,8 @@ from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import Use
 from gpustack.wire import explanations, violations
 from gpustack.wire.violations import ShareViolation
+
+_MOST_TOLD_BYTES: Final = 4 << 20  # of a namespace's waiting pods; most are told in some hundred
 
 
 class ClusterValues:
@@ -47,7 +50,7 @@ class ClusterValues:
             "policy": snapshot.policy.name,
             "unready": unready,
             "nodes": [value for _, value in known.values()],
-            "waiting": [_waiting(pod, refusals.get(pod.uid)) for pod in snapshot.waiting],
+            "waiting": list(waiting(snapshot.waiting, refusals)),
             "quotas": snapshot.quotas,
             "quota_problem": quota_problem,
         }
@@ -138,7 +141,26 @@ def _tenant(
     }
 
 
+def waiting(
+    pods: Iterable[PodState], refusals: Mapping[str, DecisionRecord]
+) -> Iterator[msgspec.Raw]:
+    """Tell of waiting pods, each as JSON: to encode all in one go would stop every other thread.
+
+    A tenant's pods may each ask much and name much. So of each namespace the first ones are told in
+    whole, up to some bytes, and the further ones without what is long in them.
+    """
+    told: collections.Counter[str] = collections.Counter()
+    for pod in pods:
+        value = _waiting(pod, refusals.get(pod.uid))
+        if told[pod.namespace] < _MOST_TOLD_BYTES:
+            value |= {"request": _request(pod.request), "scheduler": pod.unschedulable}
+        text = msgspec.json.encode(value)
+        told[pod.namespace] += len(text)
+        yield msgspec.Raw(text)
+
+
 def _waiting(pod: PodState, record: DecisionRecord | None) -> dict[str, Any]:
+    """Return what is short of a waiting pod."""
     return {
         "namespace": pod.namespace,
         "name": pod.name,
@@ -146,10 +168,10 @@ def _waiting(pod: PodState, record: DecisionRecord | None) -> dict[str, Any]:
         "priority": pod.priority,
         "gated": pod.gated,
         "nominated": pod.nominated,
-        "request": _request(pod.request),
+        "request": None,
         "problem": pod.problem.message if pod.problem is not None else "",
         "refusal": _refusal(record) if record is not None else None,
-        "scheduler": pod.unschedulable,
+        "scheduler": "",
         "since": moment(pod.unschedulable_ns) if pod.unschedulable_ns > 1 else None,
         "created": moment(pod.created_ns) if pod.created_ns else None,
         "owner": pod.owner,

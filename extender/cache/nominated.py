@@ -5,6 +5,7 @@ Until they are gone, no pod of lower priority may take what becomes free. From 1
 node of each pod that waits for a volume, too, and any tenant has as many of those as it likes.
 """
 
+import collections
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,8 @@ _MOST_BYTES: Final = 24 << 20
 _NODE_BYTES: Final = 1024
 _USE_BYTES: Final = 64
 _POD_BYTES: Final = 128
+_MOST_PODS: Final = 128  # of a namespace
+_MOST_PODS_OF_NODE: Final = 16  # of a namespace
 
 _Key = tuple[str, int, Turns, str]
 
@@ -93,19 +96,31 @@ def after_turns(found: NodeInTurn, placer: Placer) -> Node:
 
 
 class NominatedPods:
-    """The nominated pods by node. Not locked: its owner is."""
+    """The nominated pods by node. Not locked: its owner is.
+
+    A tenant writes to its pods as often as it likes, and each change here costs everybody searches
+    anew. So a pod counts with what it asked when it was nominated, whatever its user keys say
+    later. And of one namespace so many pods count: others may take what the further ones wait for,
+    as they may of pods that aren't nominated. A further one counts from its next news on, where
+    another has gone.
+    """
 
     def __init__(self) -> None:
         self._where: dict[str, str] = {}
-        self._by_node: dict[str, dict[str, PodState]] = {}
+        self._by_node: dict[str, dict[str, PodState]] = {}  # in the order in which they go
+        self._counts: collections.Counter[tuple[str, str]] = collections.Counter()
 
     def learn(self, pod: PodState) -> bool:
         """Take what a pod says now; returns whether it has given a node up."""
-        node = pod.nominated if pod.placeable else ""
+        node = pod.nominated if pod.waits and not pod.gated else ""
         left = self._where.get(pod.uid, node) != node and self.forget(pod.uid)
-        if node:
-            self._where[pod.uid] = node
-            self._by_node.setdefault(node, {})[pod.uid] = pod
+        known = self._by_node.get(node, {}).get(pod.uid)
+        if pod.request is None or (known is not None and _amounts(known) == _amounts(pod)):
+            return left
+        if known is not None:
+            self.forget(pod.uid)
+        if node and self._has_turn(pod.namespace, node):
+            self._put(pod, node)
         return left
 
     def forget(self, uid: str) -> bool:
@@ -113,7 +128,7 @@ class NominatedPods:
         node = self._where.pop(uid, "")
         if node:
             pods = self._by_node[node]
-            del pods[uid]
+            self._count(pods.pop(uid).namespace, node, -1)
             if not pods:
                 del self._by_node[node]
         return bool(node)
@@ -129,9 +144,30 @@ class NominatedPods:
         Pods of equal priority don't push each other away, so each counts for the other, as in the
         scheduler's own check.
         """
-        others = [
+        return [
             other
             for other in self._by_node.get(node, {}).values()
-            if other.uid != pod.uid and other.priority >= pod.priority
+            if other.priority >= pod.priority and other.uid != pod.uid
         ]
-        return sorted(others, key=lambda other: (-other.priority, other.uid))
+
+    def _has_turn(self, namespace: str, node: str) -> bool:
+        counts = self._counts
+        return counts[namespace, ""] < _MOST_PODS and counts[namespace, node] < _MOST_PODS_OF_NODE
+
+    def _put(self, pod: PodState, node: str) -> None:
+        pods = [*self._by_node.get(node, {}).values(), pod]
+        pods.sort(key=lambda each: (-each.priority, each.uid))
+        self._by_node[node] = {each.uid: each for each in pods}
+        self._where[pod.uid] = node
+        self._count(pod.namespace, node, 1)
+
+    def _count(self, namespace: str, node: str, more: int) -> None:
+        for key in ((namespace, ""), (namespace, node)):
+            self._counts[key] += more
+            if not self._counts[key]:
+                del self._counts[key]
+
+
+def _amounts(pod: PodState) -> tuple[object, ...]:
+    """Return what the API lets nobody change while a pod waits."""
+    return pod.priority, None if pod.shape is None else pod.shape.containers

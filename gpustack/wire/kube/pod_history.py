@@ -38,7 +38,8 @@ def owner(metadata: Mapping[str, Any]) -> str:
 def _time_ns(text: str | None, unknown: int) -> int:
     """Read an RFC 3339 time; ``unknown`` where it can't be read."""
     try:
-        since = datetime.datetime.fromisoformat(text or "") - _EPOCH
-    except (ValueError, TypeError):  # no time, or one without a zone
+        when = datetime.datetime.fromisoformat(text or "")
+        since = None if when.tzinfo is None else when.astimezone(datetime.UTC) - _EPOCH
+    except (ValueError, TypeError, OverflowError):  # no time, or none of the calendar's in UTC
         return unknown
-    return since // datetime.timedelta(microseconds=1) * 1000
+    return unknown if since is None else since // datetime.timedelta(microseconds=1) * 1000

@@ -6,11 +6,12 @@ import pytest
 
 from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
+from extender.cache.nominated import NominatedPods
 from extender.cache.search_time import SearchTime
 from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.refusal import Reason
-from gpustack.model.request import Selector
+from gpustack.model.request import BadRequest, Selector
 from tests.extender.states import bound, known, view, waiting
 from tests.extender.verbs.search_clock import SearchClock
 from tests.model import machines
@@ -81,3 +82,43 @@ def test_another_holder_of_cards_has_nominated_pods_placed_anew() -> None:
     assert evaluator.of(asked, ("n0",)).fits
     bound(seen, "other", CARD, "n0")
     assert not evaluator.of(asked, ("n0",)).fits
+
+
+def test_what_a_tenant_writes_places_no_nominated_pod_anew(clock: SearchClock) -> None:
+    seen = nominated_everywhere()
+    evaluator = NodeEvaluator(seen)
+    evaluator.of(waiting("a", CARD), NAMES, SearchTime(1e3, clock))
+    chosen = replace(CARD, models=Selector(include=("T4",)))
+    unreadable = {"shape": None, "problem": BadRequest("Bad", "a user key")}
+    for request, fields in ((CARD, {}), (chosen, {}), (None, unreadable), (CARD, {})):
+        for name in NAMES:
+            changed = waiting(f"first-{name}", request, nominated=name, **fields)
+            seen.pod_event("MODIFIED", changed)
+        said = evaluator.of(waiting("b", CARD), NAMES, SearchTime(0.0, clock))
+        assert [each.reason for each in said.answers] == [Reason.NO_WHOLE_CARD] * (COUNT - 1) + [
+            None
+        ]
+
+
+def test_so_many_nominated_pods_of_a_namespace_count() -> None:
+    nominated, asked = NominatedPods(), waiting("a", CARD)
+    for at in range(300):
+        nominated.learn(waiting(f"p{at}", CARD, nominated=f"n{at % 15}"))
+    going = {node: nominated.before(asked, node) for node in nominated.nodes}
+    assert sum(map(len, going.values())) == 128
+    for at in range(30):
+        nominated.learn(waiting(f"q{at}", CARD, nominated="n0", namespace="b", priority=at))
+    assert [each.priority for each in nominated.before(asked, "n0")][:16] == list(range(15, -1, -1))
+    assert len(nominated.before(asked, "n1")) == len(going["n1"])
+
+
+def test_a_nominated_pod_that_goes_leaves_its_place_to_another() -> None:
+    nominated, asked = NominatedPods(), waiting("a", CARD)
+    further = waiting("further", CARD, nominated="n0")
+    for at in range(16):
+        nominated.learn(waiting(f"p{at}", CARD, nominated="n0"))
+    nominated.learn(further)
+    assert "further" not in {each.uid for each in nominated.before(asked, "n0")}
+    assert nominated.forget("p3")
+    nominated.learn(further)
+    assert "further" in {each.uid for each in nominated.before(asked, "n0")}

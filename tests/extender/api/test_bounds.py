@@ -1,0 +1,31 @@
+"""How long an answer can become: a tenant's pods may each ask much."""
+
+from dataclasses import replace
+
+import msgspec
+
+from extender.api.serializers import ClusterValues
+from extender.cache.node_evaluator import NodeEvaluator
+from extender.cache.snapshot import Snapshotter
+from gpustack.model.request import Selector
+from tests.extender.states import view, waiting
+from tests.model import machines
+
+COUNT = 1000
+LONG = tuple(f"GPU-{at:03d}-{'x' * 55}" for at in range(64))
+
+
+def test_a_tenants_long_pods_make_no_endless_answer() -> None:
+    seen = view()
+    long = replace(machines.pod(*[(1, 1)] * 64), uuids=Selector(include=LONG))
+    for at in range(COUNT):
+        seen.pod_event("ADDED", waiting(f"p{at}", long, namespace="a", unschedulable="no"))
+    seen.pod_event("ADDED", waiting("good", long, namespace="b", unschedulable="no"))
+    snapshot = Snapshotter(seen, NodeEvaluator(seen)).take()
+    text = msgspec.json.encode(ClusterValues().make(snapshot, {}, unready="", quota_problem=""))
+    assert len(text) < 5 << 20
+    told = msgspec.json.decode(text)["waiting"]
+    assert len(told) == COUNT + 1
+    assert len(told[0]["request"]["containers"]) == len(told[-1]["request"]["containers"]) == 64
+    assert (told[-1]["name"], told[-1]["scheduler"]) == ("good", "no")
+    assert (told[-2]["request"], told[-2]["scheduler"]) == (None, "")
