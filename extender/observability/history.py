@@ -86,6 +86,7 @@ class History:
         self._points = deque(self._read(), MOST_POINTS)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._unwritten = 0
         self._problem = ""
 
     @property
@@ -96,7 +97,8 @@ class History:
     def add(self) -> None:
         """Add the point of now, and write all each few minutes."""
         self._points.append(self._look(int(self._now())))
-        if len(self._points) % _WRITE_EVERY == 0 or len(self._points) == MOST_POINTS:
+        self._unwritten += 1
+        if self._unwritten >= _WRITE_EVERY:
             self.write()
 
     def start(self) -> None:
@@ -115,6 +117,7 @@ class History:
         """Write the points down; a failure is logged once."""
         if self._path is None:
             return
+        self._unwritten = 0
         fresh = self._path.with_suffix(".new")
         try:
             fresh.write_bytes(msgspec.json.encode(self.points))

@@ -69,6 +69,16 @@ def test_a_day_is_kept_and_no_more() -> None:
     ]
 
 
+def test_points_are_written_every_five_minutes_of_any_day(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "history.json"
+    kept = days(path)
+    times = set()
+    for _ in range(history.MOST_POINTS + 10):
+        kept.add()
+        times.add(json.loads(path.read_text())[-1]["time"] if path.exists() else None)
+    assert times == {None, *range(NOW + 240, NOW + 60 * (history.MOST_POINTS + 10), 300)}
+
+
 def test_points_outlive_a_restart(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "history.json"
     before = days(path)
