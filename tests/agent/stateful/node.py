@@ -196,6 +196,7 @@ class Node:
     def recover(self) -> None:
         """Do a turn of the recovery's thread."""
         if self.agent is not None:
+            self.clock.advance(0.001)  # a start of the same moment may be unknown to the runtime
             with self.step("recovery"):
                 self.agent.recovery.restore()
                 self.agent.recovery.free_ended()
