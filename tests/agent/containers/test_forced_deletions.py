@@ -271,6 +271,6 @@ def test_a_wait_in_vain_is_not_repeated_for_each_pod(host: Host) -> None:
         with pytest.raises(AdmissionError, match="are over and may still run here: 1"):
             host.kubelet.admit(refused)
         host.end(refused, "Failed")
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 15  # four waits take sixteen
     host.cri.exit(running)
     assert card_of(host.kubelet.admit(host.share("next", 1))["c0"]) == "/dev/nvidia1"
