@@ -151,16 +151,13 @@ def waiting(
     """
     told: collections.Counter[str] = collections.Counter()
     for pod in pods:
-        value = _waiting(pod, refusals.get(pod.uid))
-        if told[pod.namespace] < _MOST_TOLD_BYTES:
-            value |= {"request": _request(pod.request), "scheduler": pod.unschedulable}
-        text = msgspec.json.encode(value)
+        whole = told[pod.namespace] < _MOST_TOLD_BYTES
+        text = msgspec.json.encode(_waiting(pod, refusals.get(pod.uid), whole=whole))
         told[pod.namespace] += len(text)
         yield msgspec.Raw(text)
 
 
-def _waiting(pod: PodState, record: DecisionRecord | None) -> dict[str, Any]:
-    """Return what is short of a waiting pod."""
+def _waiting(pod: PodState, record: DecisionRecord | None, *, whole: bool) -> dict[str, Any]:
     return {
         "namespace": pod.namespace,
         "name": pod.name,
@@ -168,10 +165,10 @@ def _waiting(pod: PodState, record: DecisionRecord | None) -> dict[str, Any]:
         "priority": pod.priority,
         "gated": pod.gated,
         "nominated": pod.nominated,
-        "request": None,
+        "request": _request(pod.request) if whole else None,
         "problem": pod.problem.message if pod.problem is not None else "",
         "refusal": _refusal(record) if record is not None else None,
-        "scheduler": "",
+        "scheduler": pod.unschedulable if whole else "",
         "since": moment(pod.unschedulable_ns) if pod.unschedulable_ns > 1 else None,
         "created": moment(pod.created_ns) if pod.created_ns else None,
         "owner": pod.owner,

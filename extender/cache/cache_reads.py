@@ -51,6 +51,20 @@ class CacheReads:
             return list(self._pods.values())
 
     @property
+    def waiting(self) -> list[PodState]:
+        """The pods that ask for a GPU and have none, not even reserved, in no order.
+
+        The lock is held for one pod at a time: there may be any number.
+        """
+        return [pod for pod in self.pods if pod.waits and self.placement(pod.uid) is None]
+
+    @property
+    def card_nodes(self) -> list[Node]:
+        """The nodes that have cards, with their uses, by name; locked as for `waiting`."""
+        nodes = map(self.node, sorted(self.node_names))
+        return [node for node in nodes if node is not None and node.cards]
+
+    @property
     def quota(self) -> Quota:
         """The quota in force."""
         return self._quota_usage.quota

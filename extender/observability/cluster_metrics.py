@@ -109,8 +109,7 @@ class ClusterCollector(Collector):
 
     def _rows(self) -> list[tuple[str, _Figures]]:
         """Return the nodes with cards, by name."""
-        nodes = map(self._cache.node, sorted(self._cache.node_names))
-        self._known = {node.name: self._row(node) for node in nodes if node and node.cards}
+        self._known = {node.name: self._row(node) for node in self._cache.card_nodes}
         return [(name, figures) for name, (_, _, figures) in self._known.items()]
 
     def _row(self, node: Node) -> tuple[Node, Workload, _Figures]:
@@ -121,8 +120,7 @@ class ClusterCollector(Collector):
 
     def _waiting(self) -> Metric:
         """Count the pods without cards by why they have none; every reason is there, also at 0."""
-        cache = self._cache
-        pods = [pod for pod in cache.pods if pod.waits and cache.placement(pod.uid) is None]
+        pods = self._cache.waiting
         refusals = self._decisions.refusals(pod.uid for pod in pods)
         counts = collections.Counter(_why(pod, refusals.get(pod.uid)) for pod in pods)
         family = GaugeMetricFamily(

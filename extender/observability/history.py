@@ -19,6 +19,7 @@ import msgspec
 from extender.cache.cache import ClusterCache
 from gpustack.model.cluster import eligibility
 from gpustack.model.units import CORES_PER_CARD
+from gpustack.wire.files import durable_file
 
 logger = logging.getLogger(__name__)
 
@@ -118,16 +119,14 @@ class History:
         if self._path is None:
             return
         self._unwritten = 0
-        fresh = self._path.with_suffix(".new")
+        problem = ""
         try:
-            fresh.write_bytes(msgspec.json.encode(self.points))
-            fresh.replace(self._path)
+            durable_file.replace(self._path, msgspec.json.encode(self.points))
         except OSError as error:
-            if self._problem != str(error):
-                logger.warning("the history is not kept: %s", error)
-            self._problem = str(error)
-        else:
-            self._problem = ""
+            problem = durable_file.explained(error)
+        if problem and problem != self._problem:
+            logger.warning("the history is not kept: %s", problem)
+        self._problem = problem
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY_SECONDS):
@@ -152,7 +151,7 @@ def observer(cache: ClusterCache, fragmented: Callable[[], float]) -> Callable[[
     """Return what looks at the cluster for a point."""
 
     def look(seconds: int) -> Point:
-        nodes = [node for name in cache.node_names if (node := cache.node(name)) and node.cards]
+        nodes = cache.card_nodes
         cards = [card for node in nodes for card in node.cards]
         return Point(
             time=seconds,
@@ -162,7 +161,7 @@ def observer(cache: ClusterCache, fragmented: Callable[[], float]) -> Callable[[
             unhealthy=sum(not card.healthy for card in cards),
             cores=len(cards) * CORES_PER_CARD,
             cores_used=sum(use.cores for node in nodes for use in node.uses),
-            waiting=sum(pod.waits and cache.placement(pod.uid) is None for pod in cache.pods),
+            waiting=len(cache.waiting),
             fragmented=round(fragmented(), 4),
         )
 

@@ -39,8 +39,7 @@ class UsageCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield everything as it is now."""
-        names = sorted(self._cache.node_names)
-        nodes = [node for node in map(self._cache.node, names) if node and node.cards]
+        nodes = self._cache.card_nodes
         yield from _cards(nodes)
         yield self._held(nodes)
         yield from self._waiting()
@@ -78,12 +77,7 @@ class UsageCollector(Collector):
 
     def _waiting(self) -> Iterator[Metric]:
         """Count the pods without cards by namespace; those that are gated aren't ready to wait."""
-        cache = self._cache
-        pods = [
-            pod
-            for pod in cache.pods
-            if pod.waits and not pod.gated and cache.placement(pod.uid) is None
-        ]
+        pods = [pod for pod in self._cache.waiting if not pod.gated]
         now = self._now_ns()
         counts = collections.Counter(pod.namespace for pod in pods)
         shown = _shown(counts)

@@ -44,11 +44,15 @@ def container_id(site: Site, name: str) -> str:
     return ""
 
 
+def runs_another(site: Site, name: str, before: str) -> bool:
+    return container_id(site, name) not in {"", before}
+
+
 def wait_for_another(site: Site, name: str, before: str) -> None:
     """Wait until another container of a pod runs."""
     wait_for(
         "the next container",
-        lambda: container_id(site, name) not in {"", before},
+        lambda: runs_another(site, name, before),
         seconds=BOOT_SECONDS,
     )
 
@@ -139,7 +143,7 @@ def test_a_rebooted_host_makes_the_files_of_its_shares_anew(site: Site, late: bo
     site.on(HOST, "systemctl", "reboot", "--no-block")
     wait_for(
         "the pod to be started or refused",
-        lambda: container_id(site, "share") not in {"", before[1]} or is_refused(site, "share"),
+        lambda: runs_another(site, "share", before[1]) or is_refused(site, "share"),
         seconds=BOOT_SECONDS,
     )
     assert is_refused(site, "share") or not late

@@ -1,5 +1,6 @@
 """Metrics as text, in the form that the client reads: Prometheus's own, or OpenMetrics."""
 
+from collections.abc import Collection
 from typing import Final
 
 from prometheus_client import exposition
@@ -15,6 +16,11 @@ _LONGEST_ACCEPT: Final = 1024
 # Versions that the library writes as their standards say. It takes any other version from the
 # client, and one that is no number is a TypeError.
 _VERSIONS: Final = frozenset({"", "0.0.4", "1.0.0"})
+
+
+def row(known: Collection[str], namespace: str) -> str:
+    """Return the namespace under which an amount is counted, beside those that are known."""
+    return namespace if namespace in known or len(known) < MOST_NAMESPACES else OTHERS
 
 
 def render(registry: Collector, accept: str) -> tuple[bytes, str]:

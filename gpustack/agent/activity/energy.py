@@ -15,7 +15,7 @@ import logging
 from collections.abc import Collection, Mapping
 
 from gpustack.adapters.nvml import Nvml, NvmlError
-from gpustack.agent.activity.gpu_seconds import row
+from gpustack.adapters.web.exposition import row
 from gpustack.agent.activity.nvml_usage import ContainerSample
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.identification.process_owners import Owner

@@ -9,17 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from gpustack.adapters.web.exposition import MOST_NAMESPACES, OTHERS
+from gpustack.adapters.web.exposition import row
 from gpustack.agent.containers.allocation_records import AllocationRecords, PodRecord
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.model_name import label_safe_model
 from gpustack.model.placement import given
 from gpustack.model.units import CORES_PER_CARD
-
-
-def row(known: Mapping[str, object], namespace: str) -> str:
-    """Return the namespace under which an amount is counted."""
-    return namespace if namespace in known or len(known) < MOST_NAMESPACES else OTHERS
 
 
 class GpuSeconds:

@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 
 from gpustack.adapters.checkpoint import CheckpointFile
-from gpustack.adapters.web.exposition import MOST_NAMESPACES, OTHERS
-from gpustack.agent.activity.gpu_seconds import GpuSeconds, row
+from gpustack.adapters.web.exposition import MOST_NAMESPACES, OTHERS, row
+from gpustack.agent.activity.gpu_seconds import GpuSeconds
 from gpustack.agent.containers.allocation_records import (
     AllocationRecords,
     ContainerRecord,

@@ -35,9 +35,12 @@ def point(seconds: int, **fields: Any) -> Point:
     return Point(**values)
 
 
-def days(path: pathlib.Path | None = None, seconds: int = NOW) -> History:
+def days(path: pathlib.Path | None = None, seconds: int = NOW, *, points: int = 0) -> History:
     clock = Minutes(seconds)
-    return History(clock.look, path=path, now=clock)
+    kept = History(clock.look, path=path, now=clock)
+    for _ in range(points):
+        kept.add()
+    return kept
 
 
 def test_a_point_is_what_the_cluster_is(tmp_path: pathlib.Path) -> None:
@@ -61,9 +64,7 @@ def test_a_point_is_what_the_cluster_is(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_day_is_kept_and_no_more() -> None:
-    kept = days()
-    for _ in range(history.MOST_POINTS + 3):
-        kept.add()
+    kept = days(points=history.MOST_POINTS + 3)
     assert [each.time for each in kept.points] == [
         NOW + 60 * number for number in range(3, history.MOST_POINTS + 3)
     ]
@@ -81,9 +82,7 @@ def test_points_are_written_every_five_minutes_of_any_day(tmp_path: pathlib.Path
 
 def test_points_outlive_a_restart(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "history.json"
-    before = days(path)
-    for _ in range(7):
-        before.add()
+    before = days(path, points=7)
     before.start()
     before.stop()
     assert days(path, NOW + 500).points == before.points
@@ -91,9 +90,7 @@ def test_points_outlive_a_restart(tmp_path: pathlib.Path) -> None:
 
 def test_points_of_another_day_are_forgotten(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "history.json"
-    before = days(path)
-    for _ in range(4):
-        before.add()
+    before = days(path, points=4)
     before.write()
     assert [each.time for each in days(path, NOW + 24 * 3600 + 60).points] == [NOW + 120, NOW + 180]
     assert days(path, NOW - 1).points == []  # a clock that was put back
