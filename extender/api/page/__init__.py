@@ -11,19 +11,8 @@ from typing import Final
 import flask
 
 _SCRIPTS: Final = (
-    *(
-        "answers",
-        "app",
-        "dom",
-        "focus",
-        "history",
-        "machines",
-        "map",
-        "problems",
-        "queue",
-        "routes",
-    ),
-    *("tables", "words"),
+    *("answers", "app", "dom", "figures", "focus", "history"),
+    *("machines", "map", "problems", "queue", "routes", "tables", "words"),
 )
 
 PATHS: Final = {

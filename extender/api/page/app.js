@@ -1,6 +1,7 @@
 // Asks for the cluster and the last decisions every few seconds, and draws what has changed.
 
 import { Pages, follow, make, mark, say } from "./dom.js";
+import * as figures from "./figures.js";
 import * as focus from "./focus.js";
 import * as history from "./history.js";
 import * as machines from "./machines.js";
@@ -91,8 +92,9 @@ function draw() {
   const cluster = state.cluster;
   if (!cluster) return;
   const began = performance.now();
-  problems.draw(find("#problems"), cluster);
-  totals(cluster);
+  const counted = figures.counted(cluster);
+  problems.draw(find("#problems"), cluster, counted);
+  totals(cluster, counted);
   const part = focus.narrowed(state.route, cluster, state.decisions);
   focus.draw(find("#focus"), state.route, part);
   const shown = state.route.kind ? "all" : controls.show.value;
@@ -117,31 +119,22 @@ function section(name, list, show, number = list.length) {
   show(pages[name].of(list));
 }
 
-function totals(cluster) {
-  const cards = cluster.nodes.flatMap((node) => node.cards);
+function totals(cluster, counted) {
+  const { cards, unhealthy, violations } = counted;
   const sum = (name) => cards.reduce((total, card) => total + card[name], 0);
-  const ill = cards.filter((card) => !card.healthy).length;
-  const nodes = cluster.nodes.filter((node) => node.cards.length);
-  const out = ["NotReady", "cordoned"].map((name) => [nodes.filter((node) => node.states.includes(name)).length, name]);
+  const out = [[counted.notReady, "NotReady"], [counted.cordoned, "cordoned"]];
   const troubles = out.filter(([number]) => number).map(([number, name]) => `${number} ${name}`);
   const lines = [
-    ["Nodes with GPUs", [nodes.length, ...troubles].join(", ")],
-    ["GPUs", ill ? `${cards.length}, ${ill} unhealthy` : String(cards.length)],
+    ["Nodes with GPUs", [counted.nodes, ...troubles].join(", ")],
+    ["GPUs", unhealthy ? `${cards.length}, ${unhealthy} unhealthy` : String(cards.length)],
     ["Compute allocated", `${words.cards(sum("cores_used"))} of ${words.gpus(sum("cores"))}`],
     ["Memory allocated", words.memory(sum("memory_units_used"), sum("memory_units"))],
     ["Waiting pods", String(cluster.waiting.length)],
-    ["Violations", violations(cluster.nodes.flatMap((node) => node.pods))],
+    ["Violations", violations ? `${violations} in ${words.several(counted.violators, "pod")}` : "none"],
     ["Policy", cluster.policy],
   ];
   const create = ([name]) => make("div", {}, make("dt", {}, name), make("dd"));
   follow(find("#totals"), lines, ([name]) => name, create, (line, [, value]) => say(line.lastChild, value));
-}
-
-/** How many violations stand, and of how many pods. */
-function violations(pods) {
-  const number = words.violations(pods);
-  if (!number) return "none";
-  return `${number} in ${words.several(pods.filter((pod) => pod.violations.length).length, "pod")}`;
 }
 
 find("#pause").addEventListener("click", (event) => {

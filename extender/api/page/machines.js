@@ -1,6 +1,7 @@
 // The nodes: one line each, with a small column a card; opened, every card with its pods.
 
 import { bar, follow, make, mark, say } from "./dom.js";
+import { away } from "./figures.js";
 import * as routes from "./routes.js";
 import * as words from "./words.js";
 
@@ -28,7 +29,7 @@ export function wanted(node, show, text) {
 const ill = (node) => node.cards.some((card) => !card.healthy);
 
 /** Say whether a node takes no new pods, whatever they tolerate. */
-const closed = (node) => node.states.includes("NotReady") || node.states.includes("cordoned");
+const closed = (node) => away(node).length > 0;
 
 /** Draw the nodes of a page. */
 export function draw(list, nodes) {

@@ -1,6 +1,7 @@
 // The map: every card is a cell, filled as far as it is allocated; those of a node stand together.
 
 import { follow, make, mark, say } from "./dom.js";
+import { away } from "./figures.js";
 import * as routes from "./routes.js";
 import * as words from "./words.js";
 
@@ -46,17 +47,17 @@ function createSpot(node) {
 }
 
 function updateSpot(spot, node) {
-  const away = ["NotReady", "cordoned"].filter((state) => node.states.includes(state));
+  const states = away(node);
   const levels = node.cards.map((card) => (card.healthy ? Math.round((card.cores_used / card.cores) * 100) : -1));
-  const looks = [away, levels].join(" ");
+  const looks = [states, levels].join(" ");
   if (spot.dataset.looks === looks) return; // thousands are as they were
   spot.dataset.looks = looks;
   const ill = levels.filter((level) => level < 0).length;
   const free = levels.filter((level) => level >= 0 && level < 100).length;
-  const said = [node.name, words.several(levels.length, "GPU"), `${free} with free compute`, ill && `${ill} unhealthy`, ...away];
+  const said = [node.name, words.several(levels.length, "GPU"), `${free} with free compute`, ill && `${ill} unhealthy`, ...states];
   mark(spot, "aria-label", said.filter(Boolean).join(", "));
   mark(spot, "title", spot.getAttribute("aria-label"));
-  spot.classList.toggle("away", away.length > 0);
+  spot.classList.toggle("away", states.length > 0);
   const cells = levels.map((level, at) => ({ level, at }));
   follow(spot, cells, (cell) => String(cell.at), () => make("i"), (cell, { level }) => {
     mark(cell, "class", level < 0 ? "ill" : null);

@@ -5,8 +5,8 @@ import * as routes from "./routes.js";
 import * as words from "./words.js";
 
 /** Draw the chips; a cluster without any has one that says so. */
-export function draw(list, cluster) {
-  const found = problems(cluster);
+export function draw(list, cluster, counted) {
+  const found = problems(cluster, counted);
   const well = { key: "well", level: "well", sign: "✓", text: "All is well", show: "cards", section: "nodes" };
   follow(list, found.length ? found : [well], (each) => each.key, create, update);
 }
@@ -27,23 +27,18 @@ function update(item, { level, sign, text, show, section }) {
 const bad = { level: "bad", sign: "!" };
 const odd = { level: "odd", sign: "•" };
 
-function problems(cluster) {
-  const cards = cluster.nodes.flatMap((node) => node.cards);
-  const ill = cards.filter((card) => !card.healthy).length;
-  const nodes = cluster.nodes.filter((node) => node.cards.length);
-  const number = (state) => nodes.filter((node) => node.states.includes(state)).length;
-  const violations = words.violations(cluster.nodes.flatMap((node) => node.pods));
+function problems(cluster, { unhealthy, notReady, cordoned, violations }) {
   const over = cluster.quotas.filter((quota) => quota.models.some((each) => each.used > each.cards)).length;
   const waiting = cluster.waiting.length;
   const all = [
     [cluster.unready, { ...bad, key: "unready", text: "no decision can be made", section: "problems" }],
     [cluster.quota_problem, { ...bad, key: "quota", text: "the quota can't be used", section: "problems" }],
-    [ill, { ...bad, key: "ill", text: `${words.several(ill, "GPU")} unhealthy`, show: "unhealthy", section: "nodes" }],
-    [number("NotReady"), { ...bad, key: "away", text: `${words.several(number("NotReady"), "node")} not ready`, show: "away", section: "nodes" }],
+    [unhealthy, { ...bad, key: "ill", text: `${words.several(unhealthy, "GPU")} unhealthy`, show: "unhealthy", section: "nodes" }],
+    [notReady, { ...bad, key: "away", text: `${words.several(notReady, "node")} not ready`, show: "away", section: "nodes" }],
     [violations, { ...bad, key: "violations", text: words.several(violations, "violation"), show: "violations", section: "nodes" }],
     [over, { ...bad, key: "over", text: `${words.several(over, "quota")} exceeded`, section: "quotas" }],
     [waiting, { ...odd, key: "waiting", text: `${words.several(waiting, "pod")} waiting${oldest(cluster.waiting)}`, section: "waiting" }],
-    [number("cordoned"), { ...odd, key: "cordoned", text: `${words.several(number("cordoned"), "node")} cordoned`, show: "away", section: "nodes" }],
+    [cordoned, { ...odd, key: "cordoned", text: `${words.several(cordoned, "node")} cordoned`, show: "away", section: "nodes" }],
   ];
   return all.filter(([count]) => count).map(([, each]) => each);
 }
