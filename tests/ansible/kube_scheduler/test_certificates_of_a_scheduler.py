@@ -6,10 +6,10 @@ import pytest
 
 from tests.ansible.kube_scheduler.scheduler_host import GOOD, Make
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.nightly]
 
 
-@pytest.mark.parametrize("kind", ["unit", pytest.param("static_pod", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kind", ["unit", "static_pod"])
 def test_only_other_authorities_restart_it(make: Make, kind: str) -> None:
     host = make(kind)
     pki = host.folder / "pki"

@@ -88,7 +88,7 @@ def test_a_configuration_that_calls_the_original_comes_back(make: Make) -> None:
     [
         (["system:serviceaccount:kube-system:gpu-manager"], [], False),
         (["system:serviceaccount:kube-system:gpu-admission"], [], True),
-        ([], ["gpu-admission-account"], True),
+        pytest.param([], ["gpu-admission-account"], True, marks=pytest.mark.nightly),
     ],
 )
 def test_preflight_wants_the_account_of_a_gpu_admission_that_is_called(
@@ -102,6 +102,7 @@ def test_preflight_wants_the_account_of_a_gpu_admission_that_is_called(
     assert ("names no account for it" in words(done)) is not passes
 
 
+@pytest.mark.nightly
 def test_a_configuration_with_our_entries_calls_no_original(make: Make) -> None:
     host = make("unit")
     host.config.write_text(yaml.safe_dump(CONFIGURATION))

@@ -34,7 +34,9 @@ def test_gpu_pods_leave_and_all_others_stay(tmp_path: pathlib.Path) -> None:
         assert "changed=0" in run("restore").stdout
 
 
-@pytest.mark.parametrize("capacity", [{}, {"tencent.com/vcuda-core": "0"}])
+@pytest.mark.parametrize(
+    "capacity", [{}, pytest.param({"tencent.com/vcuda-core": "0"}, marks=pytest.mark.nightly)]
+)
 def test_a_node_that_offers_no_cards_stays_as_it_is(
     tmp_path: pathlib.Path, capacity: dict[str, str]
 ) -> None:
@@ -87,6 +89,7 @@ def test_a_node_that_its_kubelet_writes_meanwhile_is_cordoned(tmp_path: pathlib.
     assert (cluster.cordoned, cluster.marked, cluster.pods) == (True, True, {})
 
 
+@pytest.mark.nightly
 def test_a_budget_is_asked_again_until_it_allows(tmp_path: pathlib.Path) -> None:
     cluster = Cluster(pod("train"), pod("other"))
     cluster.refusals["train"] = 3

@@ -101,6 +101,7 @@ def test_an_upgrade_that_ends_midway_is_taken_back(tmp_path: pathlib.Path) -> No
     assert host.restarted == ["gpustack-agent.service"]
 
 
+@pytest.mark.nightly
 def test_a_whole_upgrade_is_rolled_back_once(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path)
     host.must("take", packages=["libcuda1=535"])

@@ -50,6 +50,7 @@ def said(run: recorder.Run) -> str:
     return " ".join(run.output.split())
 
 
+@pytest.mark.nightly
 def test_agents_and_hooks_are_upgraded_without_a_drain(tmp_path: pathlib.Path) -> None:
     run = play(tmp_path, "agent,hook", gpu1=NEWER, gpu2=NEWER, gpu3=NEWER)
     assert run.status == 0, run.output

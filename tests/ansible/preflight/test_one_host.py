@@ -123,6 +123,7 @@ def preflight(host: Host, packages: str = "apt") -> subprocess.CompletedProcess[
         )  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_a_host_of_both_groups_passes(host: Host) -> None:
     done = preflight(host)
     assert done.returncode == 0, done.stdout + done.stderr

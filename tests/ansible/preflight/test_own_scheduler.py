@@ -31,7 +31,15 @@ def test_a_site_with_schedulers_of_our_own_passes(tmp_path: pathlib.Path) -> Non
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize(("minor", "fits"), [(35, False), (34, True), (33, True), (32, False)])
+@pytest.mark.parametrize(
+    ("minor", "fits"),
+    [
+        (35, False),
+        pytest.param(34, True, marks=pytest.mark.nightly),
+        (33, True),
+        pytest.param(32, False, marks=pytest.mark.nightly),
+    ],
+)
 def test_a_scheduler_of_our_own_fits_the_api_server(
     tmp_path: pathlib.Path, minor: int, fits: bool
 ) -> None:

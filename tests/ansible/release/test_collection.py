@@ -208,6 +208,7 @@ def test_a_variable_with_the_name_of_a_filter_keeps_it(installed: pathlib.Path) 
         assert there.read_text("utf-8") == path.read_text("utf-8"), path
 
 
+@pytest.mark.nightly
 def test_a_role_in_it_makes_what_a_checkouts_makes(installed: pathlib.Path) -> None:
     pki = installed / "pki"
     host = {

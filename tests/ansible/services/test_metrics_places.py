@@ -82,6 +82,7 @@ def site(tmp_path: pathlib.Path) -> Site:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_prometheus_finds_the_hosts_until_they_are_removed(site: Site) -> None:
     done = site.run("metrics")
     assert done.returncode == 0, words(done)
