@@ -37,11 +37,7 @@ def parse_quantity(value: object) -> int:
     Raises:
         ValueError: not a quantity, or larger than an int64. The text says what is allowed.
     """
-    exact = _exactly(value)
-    whole = int(exact.to_integral_value(rounding=decimal.ROUND_UP, context=_context()))
-    if abs(whole) > _LARGEST:
-        raise ValueError(f"{quoted(value)} is larger than any node")
-    return whole
+    return _rounded(value, _exactly(value))
 
 
 def parse_whole(value: object) -> int:
@@ -50,11 +46,19 @@ def parse_whole(value: object) -> int:
     Raises:
         ValueError: as `parse_quantity`; or a fraction, which the API server refuses for them.
     """
-    whole = parse_quantity(value)
-    if whole != _exactly(value):
+    exact = _exactly(value)
+    whole = _rounded(value, exact)
+    if whole != exact:
         raise ValueError(
             f"{quoted(value)} is not a whole number, and Kubernetes takes no part of a unit"
         )
+    return whole
+
+
+def _rounded(value: object, exact: decimal.Decimal) -> int:
+    whole = int(exact.to_integral_value(rounding=decimal.ROUND_UP, context=_context()))
+    if abs(whole) > _LARGEST:
+        raise ValueError(f"{quoted(value)} is larger than any node")
     return whole
 
 
