@@ -52,6 +52,17 @@ def add_quota(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def positive(text: str) -> int:
+    """Read a number of things on the command line.
+
+    Raises:
+        argparse.ArgumentTypeError: not a whole number from 1 to 999999.
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= 6 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999")
+    return int(text)
+
+
 def _quota(text: str) -> tuple[str, str]:
     """Read the name of a ConfigMap.
 

@@ -16,17 +16,6 @@ from gpustack.wire.kube.pod_templates import PodTemplate, parse_pod_templates
 from gpustack.wire.pods import container_names, parse_request
 
 
-def positive(text: str) -> int:
-    """Read a number of things on the command line.
-
-    Raises:
-        argparse.ArgumentTypeError: not a whole number from 1 to 999999.
-    """
-    if not (text.isascii() and text.isdigit() and len(text) <= 6 and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999")
-    return int(text)
-
-
 def names(text: str) -> list[str]:
     """Read the names of a list, `a,b`.
 

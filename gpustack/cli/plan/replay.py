@@ -55,7 +55,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
     )
     parser.add_argument(
         "--points",
-        type=inputs.positive,
+        type=options.positive,
         metavar="N",
         default=_DEFAULT_POINTS,
         help="how many moments to print, evenly spaced; default: %(default)s",

@@ -41,7 +41,7 @@ def _add_pods(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a Pod, or anything with a pod template, YAML or JSON; - is the standard input",
     )
-    parser.add_argument("--count", type=inputs.positive, metavar="N", help="copies; default: 1")
+    parser.add_argument("--count", type=options.positive, metavar="N", help="copies; default: 1")
     parser.add_argument("--capacity", action="store_true", help="how many more such pods fit")
     parser.add_argument(
         "--policy",
@@ -64,7 +64,7 @@ def _add_nodes(parser: argparse.ArgumentParser) -> None:
         "DaemonSets, and those that end anyway, stay. Several --drain are one drain of all",
     )
     parser.add_argument(
-        "--add-nodes", type=inputs.positive, metavar="N", help="so many new nodes, before all else"
+        "--add-nodes", type=options.positive, metavar="N", help="so many new nodes, before all else"
     )
     parser.add_argument(
         "--like", metavar="NODE", help="the node with the new nodes' hardware, labels and taints"

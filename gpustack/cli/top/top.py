@@ -67,7 +67,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
     parser.add_argument(
         "--count",
         metavar="N",
-        type=_count,
+        type=options.positive,
         help="so many answers; default: one, or on a terminal without end",
     )
     options.add_output(parser)
@@ -203,14 +203,3 @@ def _seconds(text: str) -> float:
     if not shortest <= found <= longest:
         raise argparse.ArgumentTypeError(f"{text!r} is not {shortest} to {longest} seconds")
     return found
-
-
-def _count(text: str) -> int:
-    """Read a number of answers.
-
-    Raises:
-        argparse.ArgumentTypeError: it is none.
-    """
-    if not text.isdecimal() or not int(text[:9]) > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of answers")
-    return int(text[:9])

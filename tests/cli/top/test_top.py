@@ -158,7 +158,7 @@ def test_a_pod_named_total_is_a_pod_as_any(capsys: pytest.CaptureFixture[str]) -
         (("--agent", "http://[::1"), "is not http://HOST:PORT"),
         (("--interval", "0"), "'0' is not 0.5 to 3600 seconds"),
         (("--interval", "nan"), "'nan' is not 0.5 to 3600 seconds"),
-        (("--count", "0"), "'0' is not a number of answers"),
+        (("--count", "0"), "'0' is not a whole number from 1 to 999999"),
         (("nodes", "-n", "a"), "-n/--namespace: not allowed with nodes or cards"),
         (("-o", "json", "--count", "2"), "--count: not allowed with -o json"),
     ],
