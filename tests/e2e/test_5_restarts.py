@@ -136,6 +136,7 @@ def decided(site: Site) -> int:
     return sum("tencent.com/predicate-node" in annotations(pod) for pod in pods)
 
 
+@pytest.mark.nightly  # by day test_uninstall.py has the playbook's questions
 def test_uninstall_is_refused_while_a_pod_holds_a_card(site: Site) -> None:
     site.kubectl.apply(workloads.pod("tenant", workloads.SHARE))
     site.running("tenant")
