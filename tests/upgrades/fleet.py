@@ -32,6 +32,7 @@ systemctl list-unit-files --no-legend | awk '{{print "unit", $1, $2}}'
 sysctl fs.leases-enable
 """
 GPU_HOSTS = ("gpu1", "gpu2", "gpu3")
+HOSTS = ("cp1", *GPU_HOSTS)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -73,14 +74,18 @@ class Fleet(Site):
         return set(self.on(host, "sh", "-c", LISTING).splitlines())
 
     def keep_listings(self) -> None:
-        """Write down what lies on the GPU hosts, before anything is installed."""
-        for host in GPU_HOSTS:
+        """Write down what lies on the hosts, before anything is installed."""
+        for host in HOSTS:
             text = "\n".join(sorted(self.listing(host)))
             self._listing_file(host).write_text(text, "utf-8")
 
-    def listing_before(self, host: str) -> set[str]:
-        """Return what lay on a host before anything was installed."""
-        return set(self._listing_file(host).read_text("utf-8").split("\n"))
+    def changes_since_before(self, host: str) -> list[str]:
+        """Return what a host has (+) and lacks (-) since before anything was installed."""
+        before = set(self._listing_file(host).read_text("utf-8").split("\n"))
+        after = self.listing(host)
+        return sorted(
+            [f"+ {line}" for line in after - before] + [f"- {line}" for line in before - after]
+        )
 
     def _listing_file(self, host: str) -> Path:
         return self.state / f"{host}.listing"
