@@ -206,8 +206,8 @@ struct vcuda_ledger_slot {
     uint32_t pid;       /* in the container's PID namespace; for display, decides nothing */
     /*
      * Layout 2. The generations of the two pages that are in force in the process: written when it
-     * has applied another one, and 0 before the first. The agent reads them; to come is its report
-     * of a process that launches by an old page.
+     * has applied another one, and 0 before the first. The agent reports a process that launches by
+     * an old activity page.
      */
     uint64_t limits_generation;
     uint64_t activity_generation;

@@ -41,6 +41,9 @@ All of this was tried on a simulated card; no real card has run it yet.
 - **ShareExceeded**: an Event on a pod with a container that had 3 s of GPU time beyond its share
   and 3 points, as the driver counts. Where `collect_gpu_time` says that this count is good, the
   container's launches wait until that is paid, and it has the card in slices from then on.
+- **OldPage**: an Event on a pod with a process that has launched, before two looks in a row, more
+  than a second after its activity page was replaced, and hasn't noted in the ledger that it goes by
+  the new one. A process may note what it likes: this finds a hook that is stuck, not a liar.
 - What the agent does besides is its setting `on_violation`: a container that it finds past its
   limits has no burst by default, or ends with its pod (`kill`);
   [the agent's reference](reference/agent.md) has a table. Nothing holds the launches of a process

@@ -92,14 +92,16 @@ def create_activity(
     create(path, data, FORMS["activity"])
 
 
-def publish_activity(path: pathlib.Path, value: activity.Activity) -> None:
-    """Change an activity page that containers may have mapped; its layout stays.
+def publish_activity(path: pathlib.Path, value: activity.Activity) -> int:
+    """Change an activity page that containers may have mapped, and return its new generation.
+
+    Its layout stays.
 
     Raises:
         LayoutError: ``value`` can't be encoded, or ``path`` isn't an activity page of this layout.
         OSError: the file can't be opened or written.
     """
-    _publish(path, activity.MAGIC, lambda layout: activity.encode_body(value, layout))
+    return _publish(path, activity.MAGIC, lambda layout: activity.encode_body(value, layout))
 
 
 def read_activity(path: pathlib.Path) -> activity.Activity:
@@ -221,22 +223,24 @@ def _remove_folder(path: pathlib.Path) -> None:
         shutil.rmtree(path)
 
 
-def _publish(path: pathlib.Path, magic: bytes, encode: Callable[[int], bytes]) -> None:
+def _publish(path: pathlib.Path, magic: bytes, encode: Callable[[int], bytes]) -> int:
     fd = open_file(path, os.O_RDWR)
     try:
         data = os.pread(fd, two_slot_page.PAGE_FILE_BYTES + 1, 0)
         published, layout = two_slot_page.check_page(magic, data)
         # Readers compare generations for equality only. The idle slot counts too: a dead writer
         # may have left a generation there that a reader has seen; it is not used again.
-        generation = max(
+        newest = max(
             two_slot_page.SLOT_HEADER.unpack_from(data, two_slot_page.slot_offset(slot))[0]
             for slot in (0, 1)
         )
+        generation: int = (newest + 1) & (2**64 - 1)
         idle = 1 - published
-        slot = two_slot_page.encode_slot(encode(layout), (generation + 1) & (2**64 - 1))
+        slot = two_slot_page.encode_slot(encode(layout), generation)
         with _mapped(fd) as memory:
             _put(memory, slot, two_slot_page.slot_offset(idle))
             _put(memory, bytes([idle]), two_slot_page.PUBLISHED_OFFSET)
+        return generation
     finally:
         os.close(fd)
 

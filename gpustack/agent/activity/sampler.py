@@ -29,6 +29,7 @@ from gpustack.agent.activity.strangers import Strangers
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.identification.process_owners import Owner
+from gpustack.agent.violations.old_pages import OldPages
 from gpustack.wire.mapped.activity import Activity, CardActivity
 from gpustack.wire.mapped.ledger import LedgerReading
 from gpustack.wire.mapped.two_slot_page import LayoutError
@@ -78,6 +79,7 @@ class ActivitySampler:
         self.memory = memory
         self._strangers = Strangers(records, usage, memory.tell_stranger, clock_ns)
         self._claims = LedgerUsage()
+        self._applied = OldPages()
         self.figures = ShareFigures()
         self.energy = energy
         self._accounts = GpuTimeAccounts(
@@ -139,6 +141,9 @@ class ActivitySampler:
             self._escapes.time_is_exceeded(
                 share, is_good=self._accounts.is_good, collected=self._accounts.collects
             )
+        for share in self._shares:
+            if late := self._applied.look(share.owner, self._read.get(share.owner)):
+                self._escapes.page_is_old(share, late)
         self._publish(self._shares)
         # Last, because a tenant chooses how long this takes.
         self._escapes.look(self._sights(seen))
@@ -158,6 +163,7 @@ class ActivitySampler:
         self._accounts.forget(living)
         self.memory.forget(living)
         self._claims.forget(living)
+        self._applied.forget(living)
         self.figures.forget(living)
         self._files.forget(living)
         self._escapes.forget(living)
@@ -260,7 +266,8 @@ class ActivitySampler:
             if page is None or page.cards != cards or now_ns >= page.sampled_ns + old_ns:
                 page = self._pages[share.owner] = Activity(sampled_ns=now_ns, cards=cards)
                 try:
-                    mapped.publish_activity(share.folder / "activity", page)
+                    published = mapped.publish_activity(share.folder / "activity", page)
+                    self._applied.published(share.owner, published, now_ns)
                 except (OSError, LayoutError) as error:
                     # The folder goes with its pod, at any moment.
                     del self._pages[share.owner]

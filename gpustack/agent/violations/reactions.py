@@ -28,6 +28,7 @@ DAMAGED: Final = "LedgerDamaged"
 ABOVE: Final = "MemoryAboveShare"
 UNCOUNTED: Final = "UncountedProcess"
 EXCEEDED: Final = "ShareExceeded"
+OLD_PAGE: Final = "OldPage"
 
 
 class OnViolation(enum.Enum):
@@ -98,6 +99,13 @@ FINDINGS: Final = (
         reason=EXCEEDED,
         acts="where `collect_gpu_time` is true",
         why="some drivers give a neighbour's time to the process that they find on the card",
+    ),
+    Finding(
+        found="a process that launches by an activity page that was replaced a second before or"
+        " earlier, at two looks",
+        reason=OLD_PAGE,
+        acts="",
+        why="a process may keep a page that the disk has lost, and that the agent makes anew",
     ),
     Finding(
         found="memory of a card that the driver shows for no process, or for a PID that another"

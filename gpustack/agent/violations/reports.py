@@ -16,6 +16,7 @@ from gpustack.agent.violations.reactions import (
     DAMAGED,
     EXCEEDED,
     FOREIGN,
+    OLD_PAGE,
     UNCOUNTED,
     UNHOOKED,
     Reactions,
@@ -24,7 +25,7 @@ from gpustack.agent.violations.standing import StandingViolations
 
 logger = logging.getLogger(__name__)
 
-_REASONS: Final = (UNHOOKED, FOREIGN, DAMAGED, ABOVE, UNCOUNTED, EXCEEDED)
+_REASONS: Final = (UNHOOKED, FOREIGN, DAMAGED, ABOVE, UNCOUNTED, EXCEEDED, OLD_PAGE)
 
 
 class ViolationReports:
@@ -117,6 +118,17 @@ class ViolationReports:
             EXCEEDED,
             f"the driver counts 3 s of GPU time beyond its share and 3 points: {done}",
             acts=is_good,
+        )
+
+    def page_is_old(self, share: Share, count: int) -> None:
+        """Report processes that launch by a page that the agent has replaced."""
+        self.report(
+            share,
+            OLD_PAGE,
+            f"{count} of its processes launch by an activity page that was replaced: they aren't"
+            " told when a burst ends or a debt is due. The hook was gone round, or their page was"
+            " lost with a fault of the disk: restart the container",
+            acts=False,
         )
 
     def forget(self, living: frozenset[Owner]) -> None:

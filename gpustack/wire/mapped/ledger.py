@@ -73,15 +73,15 @@ class SlotUse:
         index: its slot.
         pid: the PID that it says it has, in its namespace.
         cards: its use of each card.
-        limits_generation: of the limits that it has applied; 0 before the first. Layout 2.
+        limits_generation: of the limits that it has applied; 0 before the first, None in layout 1.
         activity_generation: of the activity page, likewise.
     """
 
     index: int
     pid: int
     cards: tuple[CardUse, ...]
-    limits_generation: int = 0
-    activity_generation: int = 0
+    limits_generation: int | None = None
+    activity_generation: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +259,7 @@ def _card_uuids(data: bytes) -> tuple[str, ...]:
 
 def _decode_slot(data: bytes, index: int, uuids: Sequence[str], layout: int) -> SlotUse:
     _, pid, *generations = SLOT_HEADER.unpack_from(data)
-    limits_generation, activity_generation = generations if layout > 1 else (0, 0)
+    limits_generation, activity_generation = generations if layout > 1 else (None, None)
     return SlotUse(
         index=index,
         pid=pid,

@@ -35,7 +35,7 @@ from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.agent.violations.reactions import OnViolation, Reactions
 from gpustack.agent.violations.standing import StandingViolations
 from gpustack.model.placement import ContainerPlacement
-from gpustack.wire.mapped import ledger
+from gpustack.wire.mapped import ledger, two_slot_page
 from gpustack.wire.mapped.activity import Activity, CardActivity
 from tests.fakes.cri import FakeCri
 from tests.fakes.nvml import FakeNvml, card
@@ -208,9 +208,23 @@ class Stage:
         (self.proc / str(pid) / "maps").write_text("\n".join(lines))
 
     def write_ledger(
-        self, name: str, *, used_bytes: int = 0, busy_ns: int = 0, last_want_ns: int = 0
+        self,
+        name: str,
+        *,
+        used_bytes: int = 0,
+        busy_ns: int = 0,
+        last_want_ns: int = 0,
+        page: int | None = None,
     ) -> None:
-        """Let a process of a container live, and write its use as the hook does."""
+        """Let a process of a container live, and write its use as the hook does.
+
+        Args:
+            name: the container's.
+            used_bytes: of memory.
+            busy_ns: GPU time.
+            last_want_ns: its last launch.
+            page: the generation of the activity page that it goes by; left out: the last one's.
+        """
         if name not in self._ledgers:
             self._ledgers[name] = os.open(self._file(name, "ledger"), os.O_RDWR)
             self._locks.callback(os.close, self._ledgers[name])
@@ -220,7 +234,11 @@ class Stage:
         self._operations += 1
         used = units | self._operations << 36
         entry = ledger.ENTRY.pack(used, 0, 1, busy_ns, last_want_ns, 0, 0, 0)
-        os.pwrite(fd, ledger.SLOT_HEADER.pack(0, 7, 0, 0) + entry, offset)
+        data = self._file(name, "activity").read_bytes()
+        start = two_slot_page.slot_offset(data[two_slot_page.PUBLISHED_OFFSET])
+        last = two_slot_page.SLOT_HEADER.unpack_from(data, start)[0]
+        goes_by = last if page is None else page
+        os.pwrite(fd, ledger.SLOT_HEADER.pack(0, 7, 1, goes_by) + entry, offset)
         self.write_sum(name, used_bytes)
         lock = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, lock)

@@ -52,6 +52,12 @@ def exceeding(stage: Stage, container: str) -> None:
         second.passes((pid, 100))
 
 
+def by_an_old_page(stage: Stage, _: str) -> None:
+    for _turn in range(LOOKS):
+        stage.write_ledger("taker", last_want_ns=stage.now_ns, page=1)
+        look(stage)
+
+
 def with_nobodys_memory(stage: Stage, _: str) -> None:
     stage.nvml.unowned[CARD.uuid] = 5 << 30
 
@@ -73,6 +79,7 @@ CAUSES: Mapping[str, Callable[[Stage, str], None]] = {
             with_noise_in_the_ledger,
             with_another_mode,
             exceeding,
+            by_an_old_page,
             with_nobodys_memory,
             on_a_card_of_others,
         ),

@@ -59,7 +59,7 @@ def test_files_of_layout_1_mean_what_they_meant(folder: pathlib.Path) -> None:
         (slot,) = mapped.read_ledger(folder / "ledger").slots
     (use,) = slot.cards
     assert (use.used_bytes, use.contexts, use.open_ns) == ((64 + 100) << 20, 1, 0)
-    assert (slot.limits_generation, slot.activity_generation) == (0, 0)
+    assert (slot.limits_generation, slot.activity_generation) == (None, None)
 
 
 def test_a_change_keeps_the_layout_of_the_file(folder: pathlib.Path) -> None:
@@ -107,7 +107,7 @@ def test_what_layout_1_reserves_has_no_meaning(folder: pathlib.Path) -> None:
         entry = ledger.slot_offset(0) + ledger.SLOT_HEADER.size
         os.pwrite(file.fileno(), b"\xff" * 8, entry + 56)
         (slot,) = mapped.read_ledger(folder / "ledger").slots
-    assert (slot.limits_generation, slot.activity_generation) == (0, 0)
+    assert (slot.limits_generation, slot.activity_generation) == (None, None)
     assert slot.cards[0].open_ns == 0
     body = bytearray(activity.encode_body(activity.Activity(sampled_ns=1, cards=(CARD,))))
     body[48 + 40 : 48 + 64] = b"\xff" * 24
