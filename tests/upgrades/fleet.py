@@ -40,10 +40,16 @@ class Fleet(Site):
     """A testbed of three GPU hosts."""
 
     def playbook(
-        self, playbook: str, *extra: str, root: Path = rollout.ROOT
+        self,
+        playbook: str,
+        *extra: str,
+        root: Path = rollout.ROOT,
+        inventory: str = rollout.INVENTORY,
     ) -> dict[str, rollout.Recap]:
         """Run a playbook, of another checkout if ``root`` names one, on all hosts."""
-        return rollout.run_playbook(self.name, _path(playbook), *self._hosts, *extra, root=root)
+        return rollout.run_playbook(
+            self.name, _path(playbook), *self._hosts, *extra, root=root, inventory=inventory
+        )
 
     def kill_at(self, task: int, playbook: str, *extra: str) -> str | None:
         """Run a playbook and kill the controller at its task of this number, the first being 0.
@@ -96,4 +102,6 @@ class Fleet(Site):
 
 
 def _path(playbook: str) -> str:
+    if "." in playbook:
+        return playbook  # of a collection
     return "site.yml" if playbook == "site" else f"playbooks/{playbook}.yml"
