@@ -1,6 +1,7 @@
 """What a host runs before an upgrade is kept, and put back where the upgrade is cut short."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.long
 OLD, NEW = "cpython-311-0123456789abcdef", "cpython-311-fedcba9876543210"
 
 
+GROUP = 12_345 if os.geteuid() == 0 else os.getegid()  # of a file that a daemon has to read
 SHOWN = "echo LoadState=loaded; echo ActiveState=active"
 
 
@@ -91,12 +93,14 @@ class Host:
 
 def test_an_upgrade_that_ends_midway_is_taken_back(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path)
+    os.chown(host.agent, os.geteuid(), GROUP)
     assert "changed=0" in host.must("take")
     host.install(NEW, "new-76543210")
     (tmp_path / "modules.conf").write_text("new\n")
     host.must("take")  # a rerun, which must not keep the new files
     host.must("restore")
     assert host.runs == (OLD, "old-01234567")
+    assert host.agent.stat().st_gid == GROUP
     assert not (tmp_path / "modules.conf").exists()
     assert host.restarted == ["gpustack-agent.service"]
 
