@@ -14,6 +14,8 @@ from typing import Final
 
 _BURST_SECONDS: Final = 10.0  # an extender that starts learns a fleet in it
 _PART: Final = 0.1  # of the time, in the long run
+# So many namespaces' burst and part have all of them together.
+_TOGETHER: Final = 2
 _LEAST_SECONDS: Final = 0.02  # of a question; a node takes 0.2 ms, and 12 at worst
 _MOST: Final = 10_000  # namespaces that are remembered
 
@@ -23,8 +25,8 @@ class SearchShares:
 
     A tenant's pods may each be of a kind of its own that every node takes long to answer: a second
     for each of a hundred would keep all others' pods waiting. So the questions of a namespace that
-    has used much get little, which is enough for a hundred nodes of the usual kind. Safe from any
-    thread.
+    has used much get little, which is enough for a hundred nodes of the usual kind. A tenant may
+    have many namespaces, so the same holds of all of them together. Safe from any thread.
     """
 
     def __init__(
@@ -35,24 +37,36 @@ class SearchShares:
         self._least_seconds = least_seconds
         self._lock = threading.Lock()
         self._used: collections.OrderedDict[str, tuple[float, float]] = collections.OrderedDict()
+        self._used_by_all = 0.0, 0.0
 
     def left(self, namespace: str) -> float:
         """Return the seconds that a question may take now."""
         with self._lock:
-            return max(self._least_seconds, _BURST_SECONDS - self._used_by(namespace))
+            own = _BURST_SECONDS - self._used_by(namespace)
+            together = _TOGETHER * _BURST_SECONDS - self._used_together()
+            return max(self._least_seconds, min(own, together))
 
     def use(self, namespace: str, seconds: float) -> None:
         """Count what a question has taken."""
         with self._lock:
+            now = self._clock()
             used = min(_BURST_SECONDS, self._used_by(namespace) + seconds)
-            self._used[namespace] = used, self._clock()
+            together = min(_TOGETHER * _BURST_SECONDS, self._used_together() + seconds)
+            self._used[namespace], self._used_by_all = (used, now), (together, now)
             self._used.move_to_end(namespace)
             if len(self._used) > _MOST:
                 self._used.popitem(last=False)
 
     def _used_by(self, namespace: str) -> float:
-        used, at = self._used.get(namespace, (0.0, 0.0))
-        return max(0.0, used - _PART * (self._clock() - at))
+        return self._rest(self._used.get(namespace, (0.0, 0.0)), _PART)
+
+    def _used_together(self) -> float:
+        return self._rest(self._used_by_all, _TOGETHER * _PART)
+
+    def _rest(self, used: tuple[float, float], part: float) -> float:
+        """Return what still counts of seconds that were used up to a moment."""
+        seconds, at = used
+        return max(0.0, seconds - part * (self._clock() - at))
 
 
 class SearchTime:

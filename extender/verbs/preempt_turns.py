@@ -2,13 +2,15 @@
 
 To compare the pods of a hundred nodes takes seconds. A pod that no victims help asks again and
 again, and a tenant may have a hundred of them. So a namespace's questions have a part of the time
-together (`cache.search_time`), apart from that in which nodes are searched for room.
+together, and so have those of all namespaces (`cache.search_time`), apart from that in which nodes
+are searched for room.
 
 A question that begins has time for a node at least. A pod whose question ended before a node was
 named is woken once there is time again: the scheduler itself might come back to it much later.
 """
 
 import collections
+import functools
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -46,12 +48,14 @@ class PreemptTurns:
                 self._waiting.popitem(last=False)
 
     def due(self) -> list[str]:
-        """Return the UIDs of pods to wake now, and forget them: the first of each namespace."""
-        found: dict[str, str] = {}
+        """Return the UID of the pod to wake now, if any, and forget it: the first that has time.
+
+        Those of many namespaces, woken together, would take the time from each other.
+        """
         with self._lock:
-            for uid, namespace in self._waiting.items():
-                if namespace not in found and self.seconds(namespace):
-                    found[namespace] = uid
-            for uid in found.values():
+            has_time = functools.cache(self.seconds)
+            found = (uid for uid, namespace in self._waiting.items() if has_time(namespace))
+            uid = next(found, "")
+            if uid:
                 del self._waiting[uid]
-        return list(found.values())
+        return [uid] if uid else []
