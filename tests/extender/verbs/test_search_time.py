@@ -243,29 +243,6 @@ def test_a_namespaces_odd_pods_keep_no_others_waiting(clock: SearchClock) -> Non
     assert searched("greedy", 300) == COUNT
 
 
-def test_odd_pods_of_many_namespaces_keep_no_others_waiting(clock: SearchClock) -> None:
-    """A tenant may make namespaces: each had ten seconds of its own, one after another."""
-    clock.search = 0.1
-    evaluator, shares = NodeEvaluator(full_but_last()), SearchShares(clock)
-
-    def searched(namespace: str, number: int) -> int:
-        deadline = Deadline(8.0, clock, lambda: False, shares)
-        deadline.begin(namespace)
-        asked = waiting(f"{namespace}{number}", machines.pod((99, number + 1)), namespace=namespace)
-        said = evaluator.of(asked, NAMES, deadline.search_time)
-        return COUNT - [each.reason for each in said.answers].count(Reason.NOT_SEARCHED)
-
-    began = clock()
-    found = [searched(f"greedy{number}", number) for number in range(100)]
-    assert found[:20] == [COUNT] * 20
-    assert clock() - began < 40
-    assert set(found[40:]) == {1}
-    # Another question about the same pod begins where the last one ended.
-    assert [searched("modest", 200) for _ in range(COUNT)] == list(range(1, COUNT + 1))
-    clock.seconds += 10
-    assert searched("modest", 201) == COUNT
-
-
 @pytest.fixture
 def mini(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
     for at in range(3):
