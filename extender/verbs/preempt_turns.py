@@ -47,15 +47,24 @@ class PreemptTurns:
             if len(self._waiting) > _MOST:
                 self._waiting.popitem(last=False)
 
-    def due(self) -> list[str]:
-        """Return the UID of the pod to wake now, if any, and forget it: the first that has time.
+    def due(self, waits: Callable[[str], bool]) -> str:
+        """Return the UID of the first pod that has time, to be woken now, and forget it.
 
-        Those of many namespaces, woken together, would take the time from each other.
+        Empty where there is none. Those of many namespaces, woken together, would take the time
+        from each other. A pod that no longer ``waits`` is forgotten.
         """
+        has_time = functools.cache(self.seconds)
         with self._lock:
-            has_time = functools.cache(self.seconds)
-            found = (uid for uid, namespace in self._waiting.items() if has_time(namespace))
-            uid = next(found, "")
-            if uid:
-                del self._waiting[uid]
-        return [uid] if uid else []
+            known = list(self._waiting.items())
+        found = ""
+        gone = []
+        for uid, namespace in known:
+            if not waits(uid):
+                gone.append(uid)
+            elif has_time(namespace):
+                found = uid
+                break
+        with self._lock:
+            for uid in (*gone, found):
+                self._waiting.pop(uid, None)
+        return found
