@@ -19,7 +19,6 @@ from extender.cache.decode import NodeState
 from extender.cache.pods import PodState, older, told
 from extender.cache.portions import PORTION, portions
 from extender.cache.reservations import Reservations
-from extender.quota.quota_claims import QuotaClaims
 from gpustack.model.placement import Placement
 from gpustack.model.quota.claim import NO_CHOICES, Choice
 from gpustack.model.quota.quota import Quota
@@ -43,7 +42,7 @@ class ClusterCache(CacheReads):
     ) -> None:
         """Start empty; an unbound pod keeps its cards so long, by the monotonic ``clock``."""
         reservations = Reservations(seconds=reservation_seconds, now_ns=now_ns, clock=clock)
-        super().__init__(reservations, QuotaClaims(clock))
+        super().__init__(reservations, clock)
         self._clock = clock
         self.on_room: Callable[[], None] = lambda: None
         self._node_versions: dict[str, int] = {}
@@ -112,6 +111,7 @@ class ClusterCache(CacheReads):
         else:
             self._violations.pop(name, None)
         if self.allocations.set_node(state.node):
+            self.hardware_changes.learn(name)
             self._quota_usage.count(self.allocations.holders(name))
         self._tell_room()
 
@@ -119,6 +119,7 @@ class ClusterCache(CacheReads):
         """Forget a node; its pods may run on, and count in their quota until they are gone."""
         with self.lock:
             self.allocations.drop_node(name)
+            self.hardware_changes.forget(name)
             self._node_versions.pop(name, None)
             self._hosts.pop(name, None)
             self._violations.pop(name, None)
