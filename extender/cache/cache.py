@@ -16,7 +16,7 @@ from typing import Final
 
 from extender.cache.cache_reads import CacheReads
 from extender.cache.decode import NodeState
-from extender.cache.pods import PodState, older, told
+from extender.cache.pods import PodState, older, rewritten, told
 from extender.cache.portions import PORTION, portions
 from extender.cache.reservations import Reservations
 from gpustack.model.placement import Placement
@@ -120,9 +120,8 @@ class ClusterCache(CacheReads):
         with self.lock:
             self.allocations.drop_node(name)
             self.hardware_changes.forget(name)
-            self._node_versions.pop(name, None)
-            self._hosts.pop(name, None)
-            self._violations.pop(name, None)
+            for known in (self._node_versions, self._hosts, self._violations):
+                known.pop(name, None)
             self._quota_usage.count(self.allocations.holders(name))
 
     def begin_pods(self) -> None:
@@ -154,10 +153,7 @@ class ClusterCache(CacheReads):
             self._tell_room()
 
     def learn_pods(self, pods: Iterable[PodState]) -> None:
-        """Take what a read of ours says of some pods; what it doesn't name stays as it is.
-
-        As of a list, pods that take cards come before pods that give some back.
-        """
+        """Take what a read of ours says of some pods, those that take cards first; others stay."""
         for some in portions(sorted(pods, key=lambda pod: pod.finished)):
             with self.lock:
                 for pod in some:
@@ -261,6 +257,8 @@ class ClusterCache(CacheReads):
         if listed:
             self._gone.pop(pod.uid, None)
         self._quota_usage.claims.see(pod)
+        if known is not None and rewritten(pod, known):
+            self.hardware_changes.learn(pod.node)
         pod = told(pod, known, self._clock())
         if pod.ours or not (pod.node or pod.finished):
             self._pods[pod.uid] = pod
