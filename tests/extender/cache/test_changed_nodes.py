@@ -63,7 +63,7 @@ def test_a_node_that_changes_each_moment_is_searched_for_so_long() -> None:
 
 
 @pytest.mark.parametrize("ends", [False, True])
-def test_a_node_that_rewrites_its_pods_each_moment_is_searched_for_so_long(ends: bool) -> None:
+def test_a_node_that_rewrites_its_pods_is_searched_for_so_long(ends: bool) -> None:
     """It says which cards they hold, and that they have ended and run on."""
     clock = SearchClock()
     seen = view(clock=clock)
