@@ -170,9 +170,14 @@ class Extender(ExtenderBase):
     def _tick(self) -> None:
         """Do what is due every second."""
         self.policy.renew()
-        for pod in filter(None, map(self.cache.pod, self._preempt_turns.due())):
-            if pod.placeable and not pod.nominated:
-                self.requeue.activate(pod)
+        pod = self.cache.pod(self._preempt_turns.due(self._wants_victims))
+        if pod is not None:
+            self.requeue.activate(pod)
+
+    def _wants_victims(self, uid: str) -> bool:
+        """Say whether a pod still waits for a node, and none is named for it."""
+        pod = self.cache.pod(uid)
+        return pod is not None and pod.placeable and not pod.nominated
 
     def _pods_shown(self, version: str) -> None:
         """Learn how far the watch of pods has come; nowhere, where a list begins."""

@@ -5,7 +5,7 @@ Amounts are the resources' own: cores are hundredths of a card, memory units 256
 
 import collections
 import datetime
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +23,7 @@ from gpustack.wire import explanations, violations
 from gpustack.wire.violations import ShareViolation
 
 _MOST_TOLD_BYTES: Final = 4 << 20  # of a namespace's waiting pods; most are told in some hundred
+_MOST_TOLD_TOGETHER_BYTES: Final = 16 << 20  # each namespace has the same part
 
 
 class ClusterValues:
@@ -142,16 +143,19 @@ def _tenant(
 
 
 def waiting(
-    pods: Iterable[PodState], refusals: Mapping[str, DecisionRecord]
+    pods: Collection[PodState], refusals: Mapping[str, DecisionRecord]
 ) -> Iterator[msgspec.Raw]:
     """Tell of waiting pods, each as JSON: to encode all in one go would stop every other thread.
 
-    A tenant's pods may each ask much and name much. So of each namespace the first ones are told in
-    whole, up to some bytes, and the further ones without what is long in them.
+    A tenant's pods may each ask much and name much, and it may have many namespaces. So of each
+    namespace the first pods are told in whole, up to some bytes, and the further ones without what
+    is long in them.
     """
+    namespaces = len({pod.namespace for pod in pods})
+    most = min(_MOST_TOLD_BYTES, _MOST_TOLD_TOGETHER_BYTES // max(1, namespaces))
     told: collections.Counter[str] = collections.Counter()
     for pod in pods:
-        whole = told[pod.namespace] < _MOST_TOLD_BYTES
+        whole = told[pod.namespace] < most
         text = msgspec.json.encode(_waiting(pod, refusals.get(pod.uid), whole=whole))
         told[pod.namespace] += len(text)
         yield msgspec.Raw(text)

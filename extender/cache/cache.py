@@ -16,10 +16,9 @@ from typing import Final
 
 from extender.cache.cache_reads import CacheReads
 from extender.cache.decode import NodeState
-from extender.cache.pods import PodState, older, told
+from extender.cache.pods import PodState, older, rewritten, told
 from extender.cache.portions import PORTION, portions
 from extender.cache.reservations import Reservations
-from extender.quota.quota_claims import QuotaClaims
 from gpustack.model.placement import Placement
 from gpustack.model.quota.claim import NO_CHOICES, Choice
 from gpustack.model.quota.quota import Quota
@@ -43,7 +42,7 @@ class ClusterCache(CacheReads):
     ) -> None:
         """Start empty; an unbound pod keeps its cards so long, by the monotonic ``clock``."""
         reservations = Reservations(seconds=reservation_seconds, now_ns=now_ns, clock=clock)
-        super().__init__(reservations, QuotaClaims(clock))
+        super().__init__(reservations, clock)
         self._clock = clock
         self.on_room: Callable[[], None] = lambda: None
         self._node_versions: dict[str, int] = {}
@@ -112,6 +111,7 @@ class ClusterCache(CacheReads):
         else:
             self._violations.pop(name, None)
         if self.allocations.set_node(state.node):
+            self.hardware_changes.learn(name)
             self._quota_usage.count(self.allocations.holders(name))
         self._tell_room()
 
@@ -119,9 +119,9 @@ class ClusterCache(CacheReads):
         """Forget a node; its pods may run on, and count in their quota until they are gone."""
         with self.lock:
             self.allocations.drop_node(name)
-            self._node_versions.pop(name, None)
-            self._hosts.pop(name, None)
-            self._violations.pop(name, None)
+            self.hardware_changes.forget(name)
+            for known in (self._node_versions, self._hosts, self._violations):
+                known.pop(name, None)
             self._quota_usage.count(self.allocations.holders(name))
 
     def begin_pods(self) -> None:
@@ -153,10 +153,7 @@ class ClusterCache(CacheReads):
             self._tell_room()
 
     def learn_pods(self, pods: Iterable[PodState]) -> None:
-        """Take what a read of ours says of some pods; what it doesn't name stays as it is.
-
-        As of a list, pods that take cards come before pods that give some back.
-        """
+        """Take what a read of ours says of some pods, those that take cards first; others stay."""
         for some in portions(sorted(pods, key=lambda pod: pod.finished)):
             with self.lock:
                 for pod in some:
@@ -260,6 +257,8 @@ class ClusterCache(CacheReads):
         if listed:
             self._gone.pop(pod.uid, None)
         self._quota_usage.claims.see(pod)
+        if known is not None and rewritten(pod, known):
+            self.hardware_changes.learn(pod.node)
         pod = told(pod, known, self._clock())
         if pod.ours or not (pod.node or pod.finished):
             self._pods[pod.uid] = pod

@@ -1,12 +1,13 @@
 """The reads of the cluster cache. Hold its lock as long as an answer has to be true."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from extender.cache.allocations import Allocations
 from extender.cache.nominated import NodeInTurn, NominatedPods
 from extender.cache.pods import PodState
 from extender.cache.reservations import Reservations
+from extender.cache.search_time import HardwareChanges
 from extender.quota.quota_claims import QuotaClaims
 from extender.quota.quota_usage import QuotaUsage
 from gpustack.model.cluster.eligibility import OPEN, Host
@@ -24,19 +25,21 @@ class CacheReads:
         lock: everything here changes under it.
         allocations: the nodes, and which pod holds which cards of them; hold the lock.
         rooms: how often cards may have become free.
+        hardware_changes: the nodes that have changed what they say of their cards.
     """
 
-    def __init__(self, reservations: Reservations, claims: QuotaClaims) -> None:
-        """Start empty."""
+    def __init__(self, reservations: Reservations, clock: Callable[[], float]) -> None:
+        """Start empty; ``clock`` is in monotonic seconds."""
         self.lock = threading.RLock()
         self.rooms = 0
         self.allocations = Allocations()
+        self.hardware_changes = HardwareChanges(clock)
         self._nominated = NominatedPods()
         self._reservations = reservations
         self._pods: dict[str, PodState] = {}
         self._hosts: dict[str, Host] = {}
         self._violations: dict[str, str] = {}  # of the nodes that say any
-        self._quota_usage = QuotaUsage(self._pods, self.allocations, claims)
+        self._quota_usage = QuotaUsage(self._pods, self.allocations, QuotaClaims(clock))
 
     @property
     def node_names(self) -> frozenset[str]:

@@ -175,9 +175,9 @@ class NodeEvaluator:
     def _first(self, table: ResultTable, name: str, time: SearchTime) -> NodeResult:
         """Return what a node in a new state says; it costs a search at most."""
         allocations, by_name = self._view.allocations, table.request.uuids != ANY
-        if time.is_over():
+        if time.is_over(of_node=self._view.hardware_changes.over(name)):
             return _NOT_SEARCHED
-        with time:
+        with time, self._view.hardware_changes.search(name):
             with self._view.lock:
                 node = allocations.node(name)
                 if node is None:
@@ -195,17 +195,17 @@ class NodeEvaluator:
         answer = None if after is None else table.by_state.get(after.state)
         if answer is not None:
             return answer
-        if time.is_over():
+        if time.is_over(of_node=self._view.hardware_changes.over(found.node.name)):
             return _NOT_SEARCHED
-        with time:
+        with time, self._view.hardware_changes.search(found.node.name):
             after = after or self._let_in(found)
             return table.ask(after.state, after.node)
 
     def _ask(self, pod: PodState, name: str, placer: Placer, time: SearchTime) -> NodeResult | None:
         """Return what a node says to this very pod; None where it isn't known."""
-        if time.is_over():
+        if time.is_over(of_node=self._view.hardware_changes.over(name)):
             return _NOT_SEARCHED
-        with time:
+        with time, self._view.hardware_changes.search(name):
             node = self.node(pod, name)
             if node is None:
                 return None

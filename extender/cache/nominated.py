@@ -20,8 +20,10 @@ _MOST_BYTES: Final = 24 << 20
 _NODE_BYTES: Final = 1024
 _USE_BYTES: Final = 64
 _POD_BYTES: Final = 128
-_MOST_PODS: Final = 128  # of a namespace
-_MOST_PODS_OF_NODE: Final = 16  # of a namespace
+# Of a namespace, and of all namespaces together.
+_MOST_PODS: Final = 128, 512
+_MOST_PODS_OF_NODE: Final = 16, 32
+_ANYWHERE: Final = ""  # stands for all nodes
 
 _Key = tuple[str, int, Turns, str]
 
@@ -102,16 +104,17 @@ class NominatedPods:
     anew. So a pod counts with what it asked when it was nominated, whatever its user keys say
     later. And of one namespace so many pods count: others may take what the further ones wait for,
     as they may of pods that aren't nominated. A further one counts from its next news on, where
-    another has gone.
+    another has gone. A tenant may have many namespaces: where all pods that may count do, one of
+    the namespace that has the most makes room for a namespace that has fewer.
     """
 
     def __init__(self) -> None:
         self._where: dict[str, str] = {}
         self._by_node: dict[str, dict[str, PodState]] = {}  # in the order in which they go
-        self._counts: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._counts: dict[str, collections.Counter[str]] = {}  # of namespaces, by node
 
     def learn(self, pod: PodState) -> bool:
-        """Take what a pod says now; returns whether it has given a node up."""
+        """Take what a pod says now; returns whether a node was given up."""
         node = pod.nominated if pod.waits and not pod.gated else ""
         left = self._where.get(pod.uid, node) != node and self.forget(pod.uid)
         known = self._by_node.get(node, {}).get(pod.uid)
@@ -119,8 +122,13 @@ class NominatedPods:
             return left
         if known is not None:
             self.forget(pod.uid)
-        if node and self._has_turn(pod.namespace, node):
-            self._put(pod, node)
+        if not node or not self._has_turn(pod.namespace, node):
+            return left
+        for where, (_, most) in ((node, _MOST_PODS_OF_NODE), (_ANYWHERE, _MOST_PODS)):
+            left |= self._make_room(pod.namespace, where, most)
+            if self._full(where, most):
+                return left
+        self._put(pod, node)
         return left
 
     def forget(self, uid: str) -> bool:
@@ -151,8 +159,31 @@ class NominatedPods:
         ]
 
     def _has_turn(self, namespace: str, node: str) -> bool:
-        counts = self._counts
-        return counts[namespace, ""] < _MOST_PODS and counts[namespace, node] < _MOST_PODS_OF_NODE
+        scopes = (node, _MOST_PODS_OF_NODE), (_ANYWHERE, _MOST_PODS)
+        return all(self._of(where)[namespace] < most for where, (most, _) in scopes)
+
+    def _full(self, where: str, most: int) -> bool:
+        return self._of(where).total() >= most
+
+    def _make_room(self, namespace: str, where: str, most: int) -> bool:
+        """Take the last pod of the namespace that has the most, unless this one has as many."""
+        if not self._full(where, most):
+            return False
+        counts = self._of(where)
+        largest = max(counts, key=counts.__getitem__)
+        if counts[largest] <= counts[namespace] + 1:
+            return False
+        nodes = [where] if where else list(self._by_node)
+        found = (
+            uid
+            for node in nodes
+            for uid, pod in reversed(self._by_node[node].items())
+            if pod.namespace == largest
+        )
+        return self.forget(next(found))
+
+    def _of(self, where: str) -> collections.Counter[str]:
+        return self._counts.get(where, collections.Counter())
 
     def _put(self, pod: PodState, node: str) -> None:
         pods = [*self._by_node.get(node, {}).values(), pod]
@@ -162,10 +193,13 @@ class NominatedPods:
         self._count(pod.namespace, node, 1)
 
     def _count(self, namespace: str, node: str, more: int) -> None:
-        for key in ((namespace, ""), (namespace, node)):
-            self._counts[key] += more
-            if not self._counts[key]:
-                del self._counts[key]
+        for where in (_ANYWHERE, node):
+            counts = self._counts.setdefault(where, collections.Counter())
+            counts[namespace] += more
+            if not counts[namespace]:
+                del counts[namespace]
+            if not counts:
+                del self._counts[where]
 
 
 def _amounts(pod: PodState) -> tuple[object, ...]:

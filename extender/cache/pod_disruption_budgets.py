@@ -4,7 +4,6 @@ Without them (an old cluster role doesn't allow the watch) every pod may be ende
 still works; so nothing waits for their first list.
 """
 
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -12,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from gpustack.wire.kube import managed_fields
-from gpustack.wire.kube.pod_disruption_budget import Budget, decode_budget
+from gpustack.wire.kube.pod_disruption_budget import Budget, Budgets, decode_budget
 
 _ANY: Final = msgspec.json.Decoder(dict[str, Any])
 _LONGEST_SELECTOR: Final = 16 << 10  # bytes as JSON; an object of the API may have a megabyte
@@ -33,27 +32,22 @@ def read_budget(raw: bytes | msgspec.Raw) -> Budget:
 
 
 class PodDisruptionBudgets:
-    """All namespaces' budgets."""
+    """All namespaces' budgets.
+
+    Attributes:
+        now: the budgets in force.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._budgets: dict[tuple[str, str], Budget] = {}
+        self.now = Budgets()
 
     def sync(self, budgets: Sequence[Budget]) -> None:
         """Replace all."""
-        with self._lock:
-            self._budgets = {(each.namespace, each.name): each for each in budgets}
+        self.now = Budgets(budgets)
 
     def event(self, kind: str, budget: Budget) -> None:
         """Take one change."""
-        with self._lock:
-            if kind == "DELETED":
-                self._budgets.pop((budget.namespace, budget.name), None)
-            else:
-                self._budgets[budget.namespace, budget.name] = budget
-
-    @property
-    def now(self) -> tuple[Budget, ...]:
-        """The budgets in force."""
-        with self._lock:
-            return tuple(self._budgets.values())
+        if kind == "DELETED":
+            self.now.drop(budget)
+        else:
+            self.now.put(budget)

@@ -183,6 +183,18 @@ def older(pod: PodState, known: PodState) -> bool:
     return bool(known.node) and not pod.node
 
 
+def rewritten(pod: PodState, known: PodState) -> bool:
+    """Say whether a bound pod has other cards than before, or has ended and runs on.
+
+    Its node alone says so, as often as it likes.
+    """
+    was = known.decision
+    if not known.node or was is None:
+        return False
+    lost = pod.decision is None or pod.decision.placement != was.placement
+    return lost or (known.finished and not pod.finished)
+
+
 def _decision(keys: Keys, pod: Mapping[str, Any], limits: PodRequest) -> Decision | None:
     try:
         return annotations.decode_decision(keys, pod, limits)

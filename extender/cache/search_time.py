@@ -6,16 +6,26 @@ node that it doesn't come to answers `NotSearched`, and a later question goes on
 """
 
 import collections
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Final
 
 _BURST_SECONDS: Final = 10.0  # an extender that starts learns a fleet in it
 _PART: Final = 0.1  # of the time, in the long run
+# So many namespaces' burst and part have all of them together.
+_TOGETHER: Final = 2
 _LEAST_SECONDS: Final = 0.02  # of a question; a node takes 0.2 ms, and 12 at worst
 _MOST: Final = 10_000  # namespaces that are remembered
+
+# Of a node that has changed its record: ten thousand searches of a usual node, then one of 40 ms
+# each 8 s, for which no one of a hundred questions waits.
+_YOUNG_SECONDS: Final = 60.0
+_BURST_OF_CHANGED: Final = 2.0
+_PART_OF_CHANGED: Final = 0.005
+_NEXT_OF_CHANGED: Final = 0.04  # so much is left when the next search begins
 
 
 class SearchShares:
@@ -23,36 +33,55 @@ class SearchShares:
 
     A tenant's pods may each be of a kind of its own that every node takes long to answer: a second
     for each of a hundred would keep all others' pods waiting. So the questions of a namespace that
-    has used much get little, which is enough for a hundred nodes of the usual kind. Safe from any
-    thread.
+    has used much get little, which is enough for a hundred nodes of the usual kind. A tenant may
+    have many namespaces, so the same holds of all of them together. Safe from any thread.
     """
 
     def __init__(
-        self, clock: Callable[[], float], *, least_seconds: float = _LEAST_SECONDS
+        self,
+        clock: Callable[[], float],
+        *,
+        least_seconds: float = _LEAST_SECONDS,
+        burst_seconds: float = _BURST_SECONDS,
+        part: float = _PART,
     ) -> None:
         """Begin with nothing used; ``clock`` gives seconds, and any question has the least."""
         self._clock = clock
         self._least_seconds = least_seconds
+        self._burst_seconds = burst_seconds
+        self._part = part
         self._lock = threading.Lock()
         self._used: collections.OrderedDict[str, tuple[float, float]] = collections.OrderedDict()
+        self._used_by_all = 0.0, 0.0
 
     def left(self, namespace: str) -> float:
         """Return the seconds that a question may take now."""
         with self._lock:
-            return max(self._least_seconds, _BURST_SECONDS - self._used_by(namespace))
+            own = self._burst_seconds - self._used_by(namespace)
+            together = _TOGETHER * self._burst_seconds - self._used_together()
+            return max(self._least_seconds, min(own, together))
 
     def use(self, namespace: str, seconds: float) -> None:
         """Count what a question has taken."""
         with self._lock:
-            used = min(_BURST_SECONDS, self._used_by(namespace) + seconds)
-            self._used[namespace] = used, self._clock()
+            now = self._clock()
+            used = min(self._burst_seconds, self._used_by(namespace) + seconds)
+            together = min(_TOGETHER * self._burst_seconds, self._used_together() + seconds)
+            self._used[namespace], self._used_by_all = (used, now), (together, now)
             self._used.move_to_end(namespace)
             if len(self._used) > _MOST:
                 self._used.popitem(last=False)
 
     def _used_by(self, namespace: str) -> float:
-        used, at = self._used.get(namespace, (0.0, 0.0))
-        return max(0.0, used - _PART * (self._clock() - at))
+        return self._rest(self._used.get(namespace, (0.0, 0.0)), self._part)
+
+    def _used_together(self) -> float:
+        return self._rest(self._used_by_all, _TOGETHER * self._part)
+
+    def _rest(self, used: tuple[float, float], part: float) -> float:
+        """Return what still counts of seconds that were used up to a moment."""
+        seconds, at = used
+        return max(0.0, seconds - part * (self._clock() - at))
 
 
 class SearchTime:
@@ -98,7 +127,57 @@ class SearchTime:
         self.ran_out |= self.was_ended
         return not self.was_ended
 
-    def is_over(self) -> bool:
-        """Say whether no node may be searched any more, and remember that one wasn't."""
-        self.ran_out |= self._left <= 0
-        return self._left <= 0
+    def is_over(self, *, of_node: bool = False) -> bool:
+        """Say whether a node may not be searched any more, and remember that it wasn't.
+
+        ``of_node``: the time of this node alone is over.
+        """
+        is_over = of_node or self._left <= 0
+        self.ran_out |= is_over
+        return is_over
+
+
+class HardwareChanges:
+    """Nodes that have changed what they say of their cards, and for how long those are searched.
+
+    What a node answers is remembered until it changes. Its pods change it, and so does its own
+    record, as often as whoever holds the node's credentials writes one: each question then searches
+    it anew, and a matrix of many cards that is made so takes tens of milliseconds each time. So in
+    the minute after a node has changed its record, the searches of it have a part of the
+    processor's time. A node that has just come has all that it needs. Not locked, but for the time
+    that was used: its owner is.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float], cpu: Callable[[], float] = time.thread_time
+    ) -> None:
+        """Begin with none; ``clock`` gives seconds, ``cpu`` those that this thread has worked."""
+        self._clock = clock
+        self._cpu = cpu
+        self._since: dict[str, float] = {}
+        self._shares = SearchShares(
+            clock, least_seconds=0.0, burst_seconds=_BURST_OF_CHANGED, part=_PART_OF_CHANGED
+        )
+
+    def learn(self, name: str) -> None:
+        """Learn that a node has come, or says something else than before."""
+        self._since[name] = self._clock() if name in self._since else float("-inf")
+
+    def forget(self, name: str) -> None:
+        """Learn that a node has gone."""
+        self._since.pop(name, None)
+
+    def over(self, name: str) -> bool:
+        """Say whether a node has changed lately, and its searches have taken their time."""
+        return self._is_young(name) and self._shares.left(name) < _NEXT_OF_CHANGED
+
+    @contextlib.contextmanager
+    def search(self, name: str) -> Iterator[None]:
+        """Count the block as a search of a node."""
+        began = self._cpu()
+        yield
+        if self._is_young(name):
+            self._shares.use(name, self._cpu() - began)
+
+    def _is_young(self, name: str) -> bool:
+        return self._clock() < self._since.get(name, float("-inf")) + _YOUNG_SECONDS

@@ -42,7 +42,7 @@ from gpustack.model.search.preemption import (
     victims,
 )
 from gpustack.wire.extender_v1 import NodeVictims, PreemptionArgs, encode_preemption_result
-from gpustack.wire.kube.pod_disruption_budget import Budgets, by_namespace, violating
+from gpustack.wire.kube.pod_disruption_budget import Budgets, violating
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class Preempt:
         tries = max(_FEWEST_TRIES, min(MOST_TRIES, _TRIES // max(1, len(proposed))))
         began = deadline.clock()
         seconds = math.inf if self.turns is None else self.turns.seconds(pod.namespace)
-        limits = _Limits(by_namespace(self.budgets.now), tries, deadline, began + seconds)
+        limits = _Limits(self.budgets.now, tries, deadline, began + seconds)
         answer: dict[str, NodeVictims] = {}
         ended_early = not seconds
         order = sorted(proposed, key=lambda name: (name < self._first, name)) if seconds else []

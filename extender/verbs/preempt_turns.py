@@ -2,13 +2,15 @@
 
 To compare the pods of a hundred nodes takes seconds. A pod that no victims help asks again and
 again, and a tenant may have a hundred of them. So a namespace's questions have a part of the time
-together (`cache.search_time`), apart from that in which nodes are searched for room.
+together, and so have those of all namespaces (`cache.search_time`), apart from that in which nodes
+are searched for room.
 
 A question that begins has time for a node at least. A pod whose question ended before a node was
 named is woken once there is time again: the scheduler itself might come back to it much later.
 """
 
 import collections
+import functools
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -45,13 +47,24 @@ class PreemptTurns:
             if len(self._waiting) > _MOST:
                 self._waiting.popitem(last=False)
 
-    def due(self) -> list[str]:
-        """Return the UIDs of pods to wake now, and forget them: the first of each namespace."""
-        found: dict[str, str] = {}
+    def due(self, waits: Callable[[str], bool]) -> str:
+        """Return the UID of the first pod that has time, to be woken now, and forget it.
+
+        Empty where there is none. Those of many namespaces, woken together, would take the time
+        from each other. A pod that no longer ``waits`` is forgotten.
+        """
+        has_time = functools.cache(self.seconds)
         with self._lock:
-            for uid, namespace in self._waiting.items():
-                if namespace not in found and self.seconds(namespace):
-                    found[namespace] = uid
-            for uid in found.values():
-                del self._waiting[uid]
-        return list(found.values())
+            known = list(self._waiting.items())
+        found = ""
+        gone = []
+        for uid, namespace in known:
+            if not waits(uid):
+                gone.append(uid)
+            elif has_time(namespace):
+                found = uid
+                break
+        with self._lock:
+            for uid in (*gone, found):
+                self._waiting.pop(uid, None)
+        return found

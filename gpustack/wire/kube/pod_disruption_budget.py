@@ -10,6 +10,8 @@ that it is in the API, for as Python's objects its labels take sixteen times as 
 with more of them than can be looked at for each pod in a question's time protects all its pods.
 """
 
+import collections
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -131,23 +133,51 @@ _remembered_requirements = remembered(16 << 20, lambda text: 512 + _PARTS * len(
 )
 
 
-Budgets = Mapping[str, Sequence[Budget] | None]
-"""Each namespace's; None where they are more than can be looked at for each pod."""
+class Budgets:
+    """The budgets by namespace. Safe from any thread.
+
+    A question looks at those of the pods that it may end, whatever others there are.
+    """
+
+    def __init__(self, budgets: Iterable[Budget] = ()) -> None:
+        """Begin with these."""
+        self._lock = threading.Lock()
+        self._by_namespace: dict[str, dict[str, Budget]] = {}
+        self._bytes: collections.Counter[str] = collections.Counter()
+        for each in budgets:
+            self.put(each)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_namespace.values()))
+
+    def put(self, budget: Budget) -> None:
+        """Take a budget, in place of the one of its name."""
+        self.drop(budget)
+        with self._lock:
+            self._by_namespace.setdefault(budget.namespace, {})[budget.name] = budget
+            self._bytes[budget.namespace] += _size_bytes(budget)
+
+    def drop(self, budget: Budget) -> None:
+        """Forget the budget of this name, if there is one."""
+        with self._lock:
+            theirs = self._by_namespace.get(budget.namespace, {})
+            known = theirs.pop(budget.name, None)
+            if known is None:
+                return
+            self._bytes[budget.namespace] -= _size_bytes(known)
+            if not theirs:
+                del self._by_namespace[budget.namespace], self._bytes[budget.namespace]
+
+    def of(self, namespace: str) -> Sequence[Budget] | None:
+        """Return a namespace's; None where they are more than can be looked at for each pod."""
+        with self._lock:
+            if self._bytes[namespace] > _MOST_BYTES:
+                return None
+            return tuple(self._by_namespace.get(namespace, {}).values())
 
 
-def by_namespace(budgets: Iterable[Budget]) -> Budgets:
-    """Return the budgets of each namespace that has some."""
-    found: dict[str, list[Budget]] = {}
-    for each in budgets:
-        found.setdefault(each.namespace, []).append(each)
-    return {
-        name: theirs if _size_bytes(theirs) <= _MOST_BYTES else None
-        for name, theirs in found.items()
-    }
-
-
-def _size_bytes(budgets: Iterable[Budget]) -> int:
-    return sum(_BUDGET_BYTES + len(each.selector) for each in budgets)
+def _size_bytes(budget: Budget) -> int:
+    return _BUDGET_BYTES + len(budget.selector)
 
 
 def violating(
@@ -160,7 +190,7 @@ def violating(
         budgets: of all namespaces.
         go_on: is asked before each pod, for a tenant may have hundreds of budgets; may raise.
     """
-    theirs = {pod.namespace: budgets.get(pod.namespace, ()) for pod in pods}
+    theirs = {namespace: budgets.of(namespace) for namespace in {pod.namespace for pod in pods}}
     left = {id(each): each.allowed for some in theirs.values() for each in some or ()}
     found: set[str] = set()
     for pod in pods:

@@ -11,7 +11,7 @@ from extender.cache.pod_disruption_budgets import read_budget
 from extender.cache.pods import PodState, read_pod
 from gpustack.model.cluster.eligibility import NO_DEMANDS
 from gpustack.wire.kube import api_objects
-from gpustack.wire.kube.pod_disruption_budget import Budget, by_namespace, violating
+from gpustack.wire.kube.pod_disruption_budget import Budget, Budgets, violating
 from tests.control_plane.fleet import KEYS
 from tests.extender.mini_cluster import pod
 
@@ -93,7 +93,7 @@ ENDLESS = {
 
 def test_a_budget_of_an_endless_selector_covers_no_pod() -> None:
     short = budget({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]})
-    assert violating([labelled({"b": ""})], by_namespace([short]))
+    assert violating([labelled({"b": ""})], Budgets([short]))
     endless = budget(ENDLESS)
     assert endless.selects == ()
 
@@ -109,21 +109,19 @@ def test_a_budget_of_many_labels_takes_little_more_than_its_text() -> None:
     finally:
         tracemalloc.stop()
     assert took < len(kept) * (4 << 10)
-    assert violating([labelled(labels[0])], by_namespace([kept[0]]))
+    assert violating([labelled(labels[0])], Budgets([kept[0]]))
 
 
 def test_an_endless_selector_protects_each_pod_that_it_may_cover() -> None:
     some, none = labelled({"b": ""}), labelled({})
-    assert violating([some], by_namespace([budget(ENDLESS)])) == {some.uid}
-    assert not violating(
-        [none], by_namespace([budget(ENDLESS)])
-    )  # the scheduler ignores such a pod
+    assert violating([some], Budgets([budget(ENDLESS)])) == {some.uid}
+    assert not violating([none], Budgets([budget(ENDLESS)]))  # the scheduler ignores such a pod
 
 
 def test_a_pod_of_endless_labels_is_covered_by_each_nonempty_selector() -> None:
     many = labelled({f"l{at}": "" for at in range(50_000)})
-    assert violating([many], by_namespace([budget({"matchLabels": {"a": "b"}})])) == {many.uid}
-    assert not violating([many], by_namespace([budget({})]))
+    assert violating([many], Budgets([budget({"matchLabels": {"a": "b"}})])) == {many.uid}
+    assert not violating([many], Budgets([budget({})]))
 
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -6,10 +6,12 @@ from typing import Any, cast
 
 import pytest
 
+from extender.verbs.preempt_turns import PreemptTurns
 from gpustack.model.place import within
 from tests.extender.calls import bound, preempt
 from tests.extender.client import eventually
 from tests.extender.mini_cluster import MiniCluster, node, pod, serving
+from tests.extender.states import waiting
 from tests.extender.verbs.search_clock import SearchClock
 from tests.fakes.kube_api import FakeKubeApi
 
@@ -64,6 +66,31 @@ def test_pods_that_no_victims_help_leave_the_scheduler_time(
         assert ask(mini, create(mini, f"greedy-{number}", 300, "greedy")) == {}
     assert clock() - began < 12
     assert ask(mini, create(mini, "modest", 200)) == LAST
+
+
+def test_namespaces_that_no_victims_help_leave_the_scheduler_time(
+    mini: MiniCluster, clock: SearchClock
+) -> None:
+    """A tenant may make namespaces: each had ten seconds of its own."""
+    began = clock()
+    for number in range(40):
+        assert ask(mini, create(mini, f"greedy-{number}", 300, f"greedy-{number}")) == {}
+    assert clock() - began < 26
+    clock.seconds += 20
+    assert ask(mini, create(mini, "modest", 200)) == LAST
+
+
+def test_pods_that_had_no_time_are_woken_one_after_another() -> None:
+    """Woken together, those of a thousand namespaces would take it from each other."""
+    clock = SearchClock()
+    turns = PreemptTurns(clock)
+    for number in range(3):
+        turns.used(f"n{number}", 10)
+        turns.again(waiting(f"p{number}", None, namespace=f"n{number}"))
+    assert turns.due(lambda _: True) == ""
+    clock.seconds += 100
+    found = [turns.due(lambda uid: uid != "p1") for _ in range(3)]
+    assert found == ["p0", "p2", ""]  # one is gone, and takes no other's turn
 
 
 def test_a_pod_whose_namespace_had_no_time_is_woken_once_it_has(

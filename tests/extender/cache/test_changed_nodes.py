@@ -1,0 +1,121 @@
+"""A node that says other cards each moment is searched anew in each question, for so long."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from extender.cache.node_evaluator import NodeEvaluator
+from extender.cache.search_time import HardwareChanges, SearchTime
+from gpustack.model.node import Node
+from gpustack.model.place import place
+from gpustack.model.placement import Placement
+from gpustack.model.refusal import Reason
+from gpustack.model.use import IDLE, Use
+from tests.extender.calls import bound
+from tests.extender.client import eventually
+from tests.extender.mini_cluster import MiniCluster
+from tests.extender.states import known, running, view, waiting
+from tests.extender.verbs.search_clock import SearchClock
+from tests.model import machines
+
+CARD = machines.pod((100, 0))
+NAMES = ("n0", "n1")
+
+
+def host(name: str, cards: int) -> Node:
+    made = (machines.card(minor, uuid=f"{name}-{minor}") for minor in range(cards))
+    return Node(name=name, cards=tuple(made))
+
+
+def busy(seconds: float) -> Callable[[], float]:
+    """Return the processor's time of searches that take so long each."""
+    used = [0.0]
+
+    def cpu() -> float:
+        used[0] += seconds
+        return used[0]
+
+    return cpu
+
+
+def test_a_node_that_changes_each_moment_is_searched_for_so_long() -> None:
+    clock = SearchClock()
+    seen = view(clock=clock)
+    seen.hardware_changes = HardwareChanges(clock, busy(0.1))
+    for name in NAMES:
+        seen.set_node(known(host(name, 2)))
+    evaluator = NodeEvaluator(seen)
+    reasons = []
+    for at in range(100):
+        clock.seconds += 0.1
+        seen.node_event("MODIFIED", known(host("n0", 3 + at)))
+        time = SearchTime(1.0, clock)
+        said = evaluator.of(waiting(f"a{at}", CARD), NAMES, time)
+        assert said.of("n1").reason is None
+        reasons.append(said.of("n0").reason)
+        assert said.unsearched is time.ran_out is (reasons[-1] is not None)
+    assert reasons[:20] == [None] * 20
+    assert reasons[25:].count(None) <= 1
+    assert set(reasons) == {None, Reason.NOT_SEARCHED}
+    clock.seconds += 60
+    assert evaluator.of(waiting("b", CARD), NAMES, SearchTime(1.0, clock)).of("n0").reason is None
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_node_that_rewrites_its_pods_is_searched_for_so_long(ends: bool) -> None:
+    """It says which cards they hold, and that they have ended and run on."""
+    clock = SearchClock()
+    seen = view(clock=clock)
+    seen.hardware_changes = HardwareChanges(clock, busy(0.1))
+    for name in NAMES:
+        seen.set_node(known(host(name, 200)))
+    evaluator, held = NodeEvaluator(seen), waiting("held", CARD)
+    reasons = []
+    for at in range(100):
+        clock.seconds += 0.1
+        node = replace(host("n0", 200), uses=(Use(cores=100),) * at + (IDLE,) * (200 - at))
+        placement = place(node, CARD)
+        assert isinstance(placement, Placement)
+        seen.pod_event("MODIFIED", running(held, placement))
+        said = evaluator.of(waiting(f"a{at}", CARD), NAMES, SearchTime(1.0, clock))
+        reasons.append(said.of("n0").reason)
+        if ends:
+            seen.pod_event("MODIFIED", running(held, placement, finished=True))
+    assert reasons[:20] == [None] * 20
+    assert reasons[25:].count(None) <= 1
+
+
+def test_a_pod_that_is_bound_and_ends_changes_no_nodes_word(mini: MiniCluster) -> None:
+    bound(mini, "p", "gpu1", 50, 32)
+    mini.sees(mini.api.get("pods", "p"))
+    mini.api.edit("pods", "p", {"status": {"phase": "Succeeded"}})
+    eventually(lambda: mini.free_cores("gpu1") == 200)
+    changes = mini.service.cache.hardware_changes
+    assert set(changes._since.values()) == {float("-inf")}
+
+
+def test_a_node_that_changes_seldom_is_searched_as_often_as_it_is_asked() -> None:
+    clock = SearchClock()
+    changes = HardwareChanges(clock, busy(1.0))
+    changes.learn("n0")
+    for _ in range(10):  # of a node that has just come nothing counts
+        with changes.search("n0"):
+            assert not changes.over("n0")
+    changes.learn("n0")
+    clock.seconds += 61
+    for _ in range(10):
+        with changes.search("n0"):
+            assert not changes.over("n0")
+
+
+def test_a_node_that_has_gone_is_forgotten() -> None:
+    clock = SearchClock()
+    changes = HardwareChanges(clock, busy(5.0))
+    for _ in range(2):
+        changes.learn("n0")
+    with changes.search("n0"):
+        pass
+    assert changes.over("n0")
+    changes.forget("n0")
+    assert not changes.over("n0")
