@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpustack.adapters import mapped
 from tests.hook.container import CLIENT
 from tests.simgpu_tests.machine import Machine
 
@@ -32,6 +33,18 @@ def hook_of(answer: Any) -> pathlib.Path | None:
     return None if folder is None else folder / path.name
 
 
+def folder(answer: Any, paths: Mapping[str, str]) -> pathlib.Path:
+    """Return the host's folder of the files that a hook reads at these paths, by their names."""
+    mounted = mounts(answer)
+    (found,) = {mounted[path].parent for path in paths.values()}
+    return found
+
+
+def layouts(answer: Any, paths: Mapping[str, str]) -> list[int]:
+    """Return the layout of each of these files."""
+    return [mapped.read_layout(folder(answer, paths) / name) for name in paths]
+
+
 def minor(answer: Any) -> int:
     """Return the card that a container gets."""
     names = [pathlib.Path(each.host_path).name for each in answer.devices]
@@ -41,25 +54,25 @@ def minor(answer: Any) -> int:
 
 @contextlib.contextmanager
 def start(
-    machine: Machine, folder: pathlib.Path, answer: Any, paths: Mapping[str, str], source: str
+    machine: Machine, devices: pathlib.Path, answer: Any, paths: Mapping[str, str], source: str
 ) -> Iterator["subprocess.Popen[str]"]:
     """Run a Python client as a container's process until the block ends.
 
     Args:
         machine: whose driver it uses.
-        folder: gets stand-ins for its device nodes.
+        devices: gets stand-ins for its device nodes.
         answer: of Allocate.
         paths: where the hook reads its files in a container, by their names.
         source: what it does after `tests.hook.container.CLIENT`.
     """
-    folder.mkdir(exist_ok=True)
+    devices.mkdir(exist_ok=True)
     for each in answer.devices:
-        (folder / pathlib.Path(each.host_path).name).touch()
-    environment = machine.env | {"SIMGPU_DEV": str(folder)}
-    work, hook, mounted = folder, hook_of(answer), mounts(answer)
+        (devices / pathlib.Path(each.host_path).name).touch()
+    environment = machine.env | {"SIMGPU_DEV": str(devices)}
+    work, hook = devices, hook_of(answer)
     if hook is not None:
         # The tests' variant of the hook reads its files from the working folder.
-        (work,) = {mounted[path].parent for path in paths.values()}
+        work = folder(answer, paths)
         environment["LD_PRELOAD"] = str(hook)
     process = subprocess.Popen(
         [sys.executable, "-c", CLIENT + textwrap.dedent(source)],

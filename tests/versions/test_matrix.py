@@ -60,6 +60,12 @@ def test_pods_go_the_whole_way(
     for pod, sees_bytes, more in ((part, SHARE_BYTES, NO_MEMORY), (whole, CARD_BYTES, 0)):
         answer = cluster.admit(pod)
         assert tenant.minor(answer) == minor_of(pod)
+        if pod is part:
+            layout = min(releases[agent].layout, releases[hook].layout)
+            assert tenant.layouts(answer, releases[hook].paths) == [layout] * 3
+            assert releases[hook].name in str(tenant.hook_of(answer))
+        else:
+            assert tenant.hook_of(answer) is None
         with cluster.tenant(pod, answer, releases[hook], ALLOCATE) as process:
             assert first_line(process) == f"{sees_bytes} {more}"
         name = pod["metadata"]["name"]
