@@ -196,7 +196,9 @@ class Cluster:
         return {card["minor"]: card["cores_used"] for card in node["cards"]}
 
     @contextlib.contextmanager
-    def tenant(self, pod: Pod, answer: Any, hook: Release, source: str) -> Iterator["subprocess.Popen[str]"]:
+    def tenant(
+        self, pod: Pod, answer: Any, hook: Release, source: str
+    ) -> Iterator["subprocess.Popen[str]"]:
         """Run a Python client in a pod's container until the block ends."""
         folder = self.root / uid_of(pod)
         with tenant.start(self.machine, folder, answer, hook.paths, source) as process:

@@ -35,6 +35,8 @@ def _pod(name: str, limits: dict[str, str]) -> Pod:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "annotations": {}},
-        "spec": {"containers": [{"name": "main", "image": "none", "resources": {"limits": limits}}]},
+        "spec": {
+            "containers": [{"name": "main", "image": "none", "resources": {"limits": limits}}]
+        },
         "status": {"phase": "Pending"},
     }

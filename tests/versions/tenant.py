@@ -13,7 +13,6 @@ from tests.hook.container import CLIENT
 from tests.simgpu_tests.machine import Machine
 
 
-
 def mounts(answer: Any) -> dict[str, pathlib.Path]:
     """Return the host's paths of an answer's mounts, by their paths in the container."""
     return {each.container_path: pathlib.Path(each.host_path) for each in answer.mounts}

@@ -69,7 +69,10 @@ def test_pods_go_the_whole_way(
         with cluster.tenant(pod, answer, releases[hook], ALLOCATE) as process:
             assert first_line(process) == f"{sees_bytes} {more}"
         name = pod["metadata"]["name"]
-        assert f'container_request_gpu_memory{{container_name="main",namespace="default",node="gpu1",pod_name="{name}"' in cluster.metrics()
+        assert (
+            f'container_request_gpu_memory{{container_name="main",namespace="default",node="gpu1",pod_name="{name}"'
+            in cluster.metrics()
+        )
     eventually(lambda: is_assigned(cluster, part) and is_assigned(cluster, whole))
     assert cluster.cards() == {minor_of(part): 50, minor_of(whole): 100}
     assert not cluster.fits(cluster.api.create("pods", whole_card("waits")))
