@@ -1,4 +1,4 @@
-"""The agent of any release as a process: `python agent_process.py FOLDER`, its sources by PYTHONPATH.
+"""The agent of any release as a process: `python agent_process.py FOLDER`, PYTHONPATH its sources.
 
 FOLDER is laid out by `tests/versions/cluster.py`; the simulated driver is the environment's. It
 runs until it gets SIGTERM.

@@ -186,9 +186,13 @@ class Cluster:
         self.api.delete("pods", name)
         self.kubelet.remove(pod)
 
-    def metrics(self) -> str:
-        """Return the agent's page."""
-        return get(self.agent_port, "/metrics").text
+    def measures(self, pod: Pod) -> bool:
+        """Say whether the agent's metrics have a pod."""
+        name = pod["metadata"]["name"]
+        return any(
+            line.startswith("container_request_gpu_utilization{") and f'pod_name="{name}"' in line
+            for line in get(self.agent_port, "/metrics").text.splitlines()
+        )
 
     def cards(self) -> dict[int, int]:
         """Return how much of each card pods hold, by /v1 of the extender: hundredths by minor."""

@@ -31,12 +31,11 @@ def minor_of(pod: Pod) -> int:
 
 
 def _pod(name: str, limits: dict[str, str]) -> Pod:
+    container = {"name": "main", "image": "none", "resources": {"limits": limits}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "annotations": {}},
-        "spec": {
-            "containers": [{"name": "main", "image": "none", "resources": {"limits": limits}}]
-        },
+        "spec": {"containers": [container]},
         "status": {"phase": "Pending"},
     }

@@ -86,12 +86,16 @@ class Releases:
 
     def __getitem__(self, name: str) -> Release:
         if name not in self._made:
-            making = {"old": earlier, "ours": ours, "next": lambda: following(self._folder)}
             try:
-                self._made[name] = making[name]()
+                self._made[name] = self._make(name)
             except TestbedError as error:
                 pytest.skip(f"{error}: git fetch --unshallow brings the commit of 0.1.0")
         return self._made[name]
+
+    def _make(self, name: str) -> Release:
+        if name == "next":
+            return following(self._folder)
+        return {"old": earlier, "ours": ours}[name]()
 
 
 def earlier() -> Release:

@@ -5,7 +5,6 @@ import itertools
 import pytest
 
 from tests.extender.client import eventually
-from tests.fakes.kubelet import AdmissionError
 from tests.hook.container import MIB
 from tests.simgpu_tests.machine import first_line
 from tests.versions import tenant
@@ -68,11 +67,7 @@ def test_pods_go_the_whole_way(
             assert tenant.hook_of(answer) is None
         with cluster.tenant(pod, answer, releases[hook], ALLOCATE) as process:
             assert first_line(process) == f"{sees_bytes} {more}"
-        name = pod["metadata"]["name"]
-        assert (
-            f'container_request_gpu_memory{{container_name="main",namespace="default",node="gpu1",pod_name="{name}"'
-            in cluster.metrics()
-        )
+        assert cluster.measures(pod)
     eventually(lambda: is_assigned(cluster, part) and is_assigned(cluster, whole))
     assert cluster.cards() == {minor_of(part): 50, minor_of(whole): 100}
     assert not cluster.fits(cluster.api.create("pods", whole_card("waits")))

@@ -8,7 +8,7 @@ from tests.fakes.kubelet import AdmissionError
 from tests.simgpu_tests.machine import first_line
 from tests.versions import tenant
 from tests.versions.cluster import Cluster
-from tests.versions.pods import minor_of, share, uid_of, whole_card
+from tests.versions.pods import minor_of, share, whole_card
 from tests.versions.releases import NEXT_CARDS, NEXT_LAYOUT, NEXT_RECORDS, Releases
 from tests.versions.test_matrix import SHARE_BYTES
 

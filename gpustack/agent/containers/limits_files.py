@@ -116,8 +116,7 @@ class LimitsFiles:
                     missing.add("activity")
                 if _is_missing(mapped.read_ledger, folder / "ledger", idle, layout):
                     missing.add("ledger")
-                if missing:
-                    _refuse_newer(folder, lambda: two_slot_page.check_layout(layout))
+                _refuse_newer(folder, lambda: missing and two_slot_page.check_layout(layout))
                 renews = bool(missing) and (missing == _ALL_FILES or idle())
                 if renews and self._mounts.renew(folder, self.held.let_go):
                     missing.update(_ALL_FILES)

@@ -87,8 +87,8 @@ def check_cards(uuids: Sequence[str]) -> None:
             raise LayoutError(message)
 
 
-def check_layout(version: int) -> None:
-    """Check that this program reads, and so may write, files of a layout.
+def check_layout(version: int) -> int:
+    """Return the number of a layout, if this program reads it, and so may write it.
 
     Raises:
         NewerLayoutError: it is newer.
@@ -99,6 +99,7 @@ def check_layout(version: int) -> None:
             f"layout version is {version}, this program reads {OLDEST_LAYOUT} to {LAYOUT_VERSION}"
         )
         raise NewerLayoutError(message) if version > LAYOUT_VERSION else LayoutError(message)
+    return version
 
 
 def check_header(data: bytes, header: tuple[bytes, int, int], *, expected_bytes: int) -> None:

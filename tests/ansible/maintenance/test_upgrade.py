@@ -135,6 +135,18 @@ def test_a_plan_that_refuses_changes_and_restores_nothing(tmp_path: pathlib.Path
     assert came(run, "gpu1") == [UNCORDON]
 
 
+@pytest.mark.parametrize(
+    ("parts", "asked"), [("agent", True), ("hook", True), ("agent,hook", False)]
+)
+def test_agent_and_hook_part_only_where_their_paths_agree(
+    tmp_path: pathlib.Path, parts: str, asked: bool
+) -> None:
+    refused = {"fails": ["gpustack_hook/same_paths"], "host_snapshot_begun": ""}
+    run = play(tmp_path, parts, gpu1=refused)
+    assert (run.status != 0) == asked
+    assert (TAKE not in came(run, "gpu1")) == asked
+
+
 @pytest.mark.parametrize("playbook", ["upgrade", "rollback"])
 def test_a_part_that_there_is_not_is_refused(tmp_path: pathlib.Path, playbook: str) -> None:
     run = play(tmp_path, "agent,kernel", playbook=playbook)
