@@ -13,7 +13,12 @@ Pod = dict[str, Any]
 
 def share(name: str) -> Pod:
     """Return a pod that asks for half a card's compute and 2 GiB."""
-    return _pod(name, {CORE: str(SHARE_CORES), MEMORY: str(SHARE_UNITS)})
+    return pod_of(name, SHARE_CORES, SHARE_UNITS)
+
+
+def pod_of(name: str, cores: int, units: int) -> Pod:
+    """Return a pod that asks for so much of a card."""
+    return _pod(name, {CORE: str(cores), MEMORY: str(units)})
 
 
 def whole_card(name: str) -> Pod:

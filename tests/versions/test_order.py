@@ -1,0 +1,134 @@
+"""An upgrade and a rollback in the playbooks' order, with pods of every release that run on.
+
+upgrade.yml takes the extenders first, then agent and hook; rollback.yml goes the other way. Between
+the two steps an extender is as new as any agent, and reads what the newer one publishes.
+"""
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import pytest
+
+from tests.extender.client import eventually
+from tests.hook.container import MIB
+from tests.simgpu_tests.machine import first_line
+from tests.versions import tenant
+from tests.versions.cluster import Cluster
+from tests.versions.pods import Pod, minor_of, pod_of, uid_of
+from tests.versions.releases import Release, Releases
+
+CORES, UNITS = 20, 4  # ten of them fill the two cards
+UNIT_BYTES = 256 * MIB
+# It allocates half of its share, tries more than the rest, and does so again when it is told to.
+WORK = f"""
+    enter()
+    assert allocate({UNITS * UNIT_BYTES} // 2)[0] == 0
+    while True:
+        print(info()[1], allocate({UNITS * UNIT_BYTES} // 2)[0], flush=True)
+        input()
+"""
+LIMITED = f"{UNITS * UNIT_BYTES} 2"  # CUDA_ERROR_OUT_OF_MEMORY
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A share with its process.
+
+    Attributes:
+        pod: it.
+        answer: what its container began with.
+        hook: whose build that has.
+        inodes: of its files.
+    """
+
+    pod: Pod
+    answer: Any
+    hook: Release
+    inodes: tuple[int, ...]
+
+
+def inodes(answer: Any, hook: Release) -> tuple[int, ...]:
+    folder: pathlib.Path = tenant.folder(answer, hook.paths)
+    return tuple((folder / name).stat().st_ino for name in hook.paths)
+
+
+class Site:
+    """A cluster whose shares of all steps run on."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.hook: Release | None = None
+        self.shares: list[Running] = []
+
+    def run(self, count: int = 1) -> None:
+        """Start shares with the hook of now, and require their limits."""
+        hook = self.hook
+        assert hook is not None
+        for _ in range(count):
+            pod = self.cluster.schedule(pod_of(f"p{len(self.shares)}", CORES, UNITS))
+            answer = self.cluster.admit(pod)
+            assert tenant.minor(answer) == minor_of(pod)
+            assert hook.name in str(tenant.hook_of(answer))
+            each = Running(pod=pod, answer=answer, hook=hook, inodes=inodes(answer, hook))
+            self.shares.append(each)
+
+    def begin_agent(self, release: Release) -> None:
+        """Let the agent and the hook be a release's."""
+        self.cluster.start_agent(release, hook=release)
+        self.hook = release
+
+    def check(self) -> None:
+        """Require that every share has what it began with, within its limits."""
+        for each in self.shares:
+            assert inodes(each.answer, each.hook) == each.inodes
+            hook = tenant.hook_of(each.answer)
+            assert hook is not None
+            assert hook.exists()
+            with self.cluster.tenant(each.pod, each.answer, each.hook, WORK) as process:
+                assert first_line(process) == LIMITED
+        used = {minor: 0 for minor in self.cluster.cards()}
+        for each in self.shares:
+            used[tenant.minor(each.answer)] += CORES
+        assert max(used.values()) <= 100
+        eventually(lambda: self.cluster.cards() == used)
+
+    def restart_all(self) -> None:
+        """Let each container end and start again, as after a crash of its program."""
+        for each in self.shares:
+            self.cluster.exit(each.pod)
+            assert self.cluster.restart(each.pod) == each.answer
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("old", "ours", marks=pytest.mark.long),
+        pytest.param("ours", "next", marks=pytest.mark.nightly),
+    ],
+)
+def test_shares_run_on_through_an_upgrade_and_a_rollback(
+    cluster: Cluster, releases: Releases, before: str, after: str
+) -> None:
+    earlier, later = releases[before], releases[after]
+    site = Site(cluster)
+    cluster.start_extender(earlier)
+    site.begin_agent(earlier)
+    site.run(2)
+    cluster.start_extender(later)
+    site.run()
+    site.check()
+    site.begin_agent(later)
+    site.run(2)
+    site.restart_all()
+    site.check()
+    site.begin_agent(earlier)
+    site.run(2)
+    site.check()
+    cluster.start_extender(earlier)
+    site.run()
+    site.check()
+    for each in site.shares:
+        cluster.end(each.pod)
+    eventually(lambda: cluster.cards() == {0: 0, 1: 0})
+    assert len({uid_of(each.pod) for each in site.shares}) == 8
