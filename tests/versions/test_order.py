@@ -4,8 +4,10 @@ upgrade.yml takes the extenders first, then agent and hook; rollback.yml goes th
 the two steps an extender is as new as any agent, and reads what the newer one publishes.
 """
 
+import contextlib
 import dataclasses
 import pathlib
+import subprocess
 from typing import Any
 
 import pytest
@@ -31,7 +33,7 @@ WORK = f"""
 LIMITED = f"{UNITS * UNIT_BYTES} 2"  # CUDA_ERROR_OUT_OF_MEMORY
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, kw_only=True)
 class Running:
     """A share with its process.
 
@@ -40,12 +42,14 @@ class Running:
         answer: what its container began with.
         hook: whose build that has.
         inodes: of its files.
+        process: in its container.
     """
 
     pod: Pod
     answer: Any
     hook: Release
     inodes: tuple[int, ...]
+    process: "subprocess.Popen[str]"
 
 
 def inodes(answer: Any, hook: Release) -> tuple[int, ...]:
@@ -54,10 +58,11 @@ def inodes(answer: Any, hook: Release) -> tuple[int, ...]:
 
 
 class Site:
-    """A cluster whose shares of all steps run on."""
+    """A cluster whose shares of all steps run on until `closing` ends."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, closing: contextlib.ExitStack) -> None:
         self.cluster = cluster
+        self.closing = closing
         self.hook: Release | None = None
         self.shares: list[Running] = []
 
@@ -70,8 +75,15 @@ class Site:
             answer = self.cluster.admit(pod)
             assert tenant.minor(answer) == minor_of(pod)
             assert hook.name in str(tenant.hook_of(answer))
-            each = Running(pod=pod, answer=answer, hook=hook, inodes=inodes(answer, hook))
-            self.shares.append(each)
+            self.shares.append(
+                Running(
+                    pod=pod,
+                    answer=answer,
+                    hook=hook,
+                    inodes=inodes(answer, hook),
+                    process=self._process(pod, answer, hook),
+                )
+            )
 
     def begin_agent(self, release: Release) -> None:
         """Let the agent and the hook be a release's."""
@@ -85,8 +97,9 @@ class Site:
             hook = tenant.hook_of(each.answer)
             assert hook is not None
             assert hook.exists()
-            with self.cluster.tenant(each.pod, each.answer, each.hook, WORK) as process:
-                assert first_line(process) == LIMITED
+            assert each.process.stdin is not None
+            print(file=each.process.stdin, flush=True)
+            assert first_line(each.process) == LIMITED
         used = {minor: 0 for minor in self.cluster.cards()}
         for each in self.shares:
             used[tenant.minor(each.answer)] += CORES
@@ -96,8 +109,16 @@ class Site:
     def restart_all(self) -> None:
         """Let each container end and start again, as after a crash of its program."""
         for each in self.shares:
+            each.process.kill()
+            each.process.wait()
             self.cluster.exit(each.pod)
             assert self.cluster.restart(each.pod) == each.answer
+            each.process = self._process(each.pod, each.answer, each.hook)
+
+    def _process(self, pod: Pod, answer: Any, hook: Release) -> "subprocess.Popen[str]":
+        process = self.closing.enter_context(self.cluster.tenant(pod, answer, hook, WORK))
+        assert first_line(process) == LIMITED
+        return process
 
 
 @pytest.mark.parametrize(
@@ -111,23 +132,24 @@ def test_shares_run_on_through_an_upgrade_and_a_rollback(
     cluster: Cluster, releases: Releases, before: str, after: str
 ) -> None:
     earlier, later = releases[before], releases[after]
-    site = Site(cluster)
-    cluster.start_extender(earlier)
-    site.begin_agent(earlier)
-    site.run(2)
-    cluster.start_extender(later)
-    site.run()
-    site.check()
-    site.begin_agent(later)
-    site.run(2)
-    site.restart_all()
-    site.check()
-    site.begin_agent(earlier)
-    site.run(2)
-    site.check()
-    cluster.start_extender(earlier)
-    site.run()
-    site.check()
+    with contextlib.ExitStack() as closing:
+        site = Site(cluster, closing)
+        cluster.start_extender(earlier)
+        site.begin_agent(earlier)
+        site.run(2)
+        cluster.start_extender(later)
+        site.run()
+        site.check()
+        site.begin_agent(later)
+        site.run(2)
+        site.restart_all()
+        site.check()
+        site.begin_agent(earlier)
+        site.run(2)
+        site.check()
+        cluster.start_extender(earlier)
+        site.run()
+        site.check()
     for each in site.shares:
         cluster.end(each.pod)
     eventually(lambda: cluster.cards() == {0: 0, 1: 0})
