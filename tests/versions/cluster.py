@@ -24,7 +24,7 @@ from tests.fakes.kube_api import FakeKubeApi
 from tests.fakes.kubelet import FakeKubelet
 from tests.simgpu_tests.machine import Machine
 from tests.versions import tenant
-from tests.versions.pods import CORE, MEMORY, NODE, Pod, uid_of
+from tests.versions.pods import CORE, KEYS, MEMORY, NODE, Pod, uid_of
 from tests.versions.releases import Release
 
 CARDS = 2
@@ -95,7 +95,7 @@ class Cluster:
         started = self._start("extender", release, "-P", "-m", "extender.main", "--config", file)
         started.wait_until(lambda: _is_ready(self.extender_port))
 
-    def start_agent(self, release: Release, *, hook: Release) -> None:
+    def start_agent(self, release: Release, *, hook: Release, ready: bool = True) -> None:
         """Run a release's agent, which gives that release's hook, in place of the one that runs."""
         self.stop_agent()
         self.agent_port = processes.free_port()
@@ -115,8 +115,8 @@ class Cluster:
             values |= {"virtual_manager": {"path": str(self.root / "vm")}}
         (self.root / "agent.yml").write_text(yaml.safe_dump(values))
         started = self._start("agent", release, "-P", _AGENT, self.root)
-        started.wait_until(lambda: _is_ready(self.agent_port))
         self.kubelet.wait_for_plugins(CORE, MEMORY)
+        started.wait_until(lambda: _is_ready(self.agent_port) == ready)
 
     def stop_agent(self) -> None:
         self._stop("agent")
@@ -125,9 +125,10 @@ class Cluster:
         self.kubelet.plugins.clear()
 
     @property
-    def agent_log(self) -> str:
-        """What all agents so far have said."""
-        return (self.root / "agent.log").read_text()
+    def published(self) -> str:
+        """The cards as the agent has written them to its node."""
+        annotations: dict[str, str] = self.api.get("nodes", NODE)["metadata"]["annotations"]
+        return annotations[KEYS.gpu_devices]
 
     def ask(self, verb: str, body: object) -> Any:
         """Call a verb of the extender as kube-scheduler does; return the decoded answer."""

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from tests.extender.client import eventually
+from tests.fakes.kubelet import AdmissionError
 from tests.hook.container import MIB
 from tests.simgpu_tests.machine import first_line
 from tests.versions import tenant
 from tests.versions.cluster import Cluster
-from tests.versions.pods import Pod, minor_of, pod_of, uid_of
+from tests.versions.pods import Pod, minor_of, pod_of, uid_of, whole_card
 from tests.versions.releases import Release, Releases
 
 CORES, UNITS = 20, 4  # ten of them fill the two cards
@@ -154,3 +155,25 @@ def test_shares_run_on_through_an_upgrade_and_a_rollback(
         cluster.end(each.pod)
     eventually(lambda: cluster.cards() == {0: 0, 1: 0})
     assert len({uid_of(each.pod) for each in site.shares}) == 8
+
+
+@pytest.mark.nightly
+def test_an_extender_left_behind_does_not_know_of_held_cards(
+    cluster: Cluster, releases: Releases
+) -> None:
+    """Why the extender goes first: the agent refuses what an older one binds to such a card."""
+    cluster.start_agent(releases["ours"], hook=releases["ours"])
+    cluster.start_extender(releases["ours"])
+    removed, other = (cluster.schedule(whole_card(name)) for name in ("removed", "other"))
+    for pod in (removed, other):
+        cluster.admit(pod)
+    cluster.api.delete("pods", "removed")  # by force: its container runs on
+    cluster.kubelet.remove(removed)
+    late = cluster.api.create("pods", whole_card("late"))
+    eventually(lambda: "held_cores" in cluster.published)
+    eventually(lambda: not cluster.fits(late))
+    cluster.start_extender(releases["old"])
+    bound = cluster.schedule(whole_card("bound"))
+    assert minor_of(bound) == minor_of(removed)
+    with pytest.raises(AdmissionError, match="NoWholeCard: .*pods that are over and may still run"):
+        cluster.admit(bound)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.nightly
 def test_this_agent_gives_no_share_the_hook_of_0_1_0(cluster: Cluster, releases: Releases) -> None:
     ours, old = releases["ours"], releases["old"]
     cluster.start_extender(ours)
-    cluster.start_agent(ours, hook=old)
+    cluster.start_agent(ours, hook=old, ready=False)
     part, whole = cluster.schedule(share("part")), cluster.schedule(whole_card("whole"))
     with pytest.raises(AdmissionError, match=r"HostIncomplete: .*0\.1\.0-.* is a build for other"):
         cluster.admit(part)
