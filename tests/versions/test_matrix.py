@@ -20,7 +20,7 @@ ALLOCATE = f"""
     print(info()[1], allocate({SHARE_BYTES} // 2)[0], flush=True)
     input()
 """
-# Agent, extender, hook: where the extender is left out of an upgrade, and where the hook goes first.
+# Agent, extender, hook: an upgrade that leaves the extender out, and one of the hook alone.
 # test_order.py and test_newer_files.py have the others that an upgrade passes through.
 TELLING = [("ours", "old", "ours"), ("ours", "ours", "next")]
 

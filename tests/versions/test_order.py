@@ -175,5 +175,5 @@ def test_an_extender_left_behind_does_not_know_of_held_cards(
     cluster.start_extender(releases["old"])
     bound = cluster.schedule(whole_card("bound"))
     assert minor_of(bound) == minor_of(removed)
-    with pytest.raises(AdmissionError, match="NoWholeCard: .*pods that are over and may still run"):
+    with pytest.raises(AdmissionError, match=r"NoWholeCard: .*that are over and may still run"):
         cluster.admit(bound)
