@@ -115,8 +115,13 @@ class Cluster:
             values |= {"virtual_manager": {"path": str(self.root / "vm")}}
         (self.root / "agent.yml").write_text(yaml.safe_dump(values))
         started = self._start("agent", release, "-P", _AGENT, self.root)
-        self.kubelet.wait_for_plugins(CORE, MEMORY)
-        started.wait_until(lambda: _is_ready(self.agent_port) == ready)
+        plugins = self.kubelet.plugins
+        started.wait_until(
+            lambda: (
+                all(name in plugins and plugins[name].lists for name in (CORE, MEMORY))
+                and _is_ready(self.agent_port) == ready
+            )
+        )
 
     def stop_agent(self) -> None:
         self._stop("agent")

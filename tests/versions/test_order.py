@@ -18,8 +18,9 @@ from tests.hook.container import MIB
 from tests.simgpu_tests.machine import first_line
 from tests.versions import tenant
 from tests.versions.cluster import Cluster
-from tests.versions.pods import Pod, minor_of, pod_of, uid_of, whole_card
+from tests.versions.pods import Pod, minor_of, pod_of, share, uid_of, whole_card
 from tests.versions.releases import Release, Releases
+from tests.versions.test_matrix import ALLOCATE, NO_MEMORY, SHARE_BYTES
 
 CORES, UNITS = 20, 4  # ten of them fill the two cards
 UNIT_BYTES = 256 * MIB
@@ -177,3 +178,22 @@ def test_an_extender_left_behind_does_not_know_of_held_cards(
     assert minor_of(bound) == minor_of(removed)
     with pytest.raises(AdmissionError, match=r"NoWholeCard: .*that are over and may still run"):
         cluster.admit(bound)
+
+
+@pytest.mark.nightly
+def test_a_share_that_one_agent_allocated_starts_under_the_other(
+    cluster: Cluster, releases: Releases
+) -> None:
+    """Its kubelet has the answer of before, and asks the agent of now before each start."""
+    old, ours = releases["old"], releases["ours"]
+    cluster.start_extender(ours)
+    for before, after in ((old, ours), (ours, old)):
+        cluster.start_agent(before, hook=before)
+        pod = cluster.schedule(share(f"of-{before.name}"))
+        answer = cluster.kubelet.admit(pod)["main"]
+        cluster.start_agent(after, hook=after)
+        for _ in range(2):
+            assert cluster.restart(pod) == answer
+            with cluster.tenant(pod, answer, before, ALLOCATE) as process:
+                assert first_line(process) == f"{SHARE_BYTES} {NO_MEMORY}"
+            cluster.exit(pod)
