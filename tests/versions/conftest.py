@@ -12,7 +12,7 @@ from tests.versions.releases import Releases
 
 @pytest.fixture(scope="session")
 def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
-    return Releases(tmp_path_factory.mktemp("next"))
+    return Releases(tmp_path_factory.mktemp("releases"))
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ import shutil
 import pytest
 
 from gpustack.adapters.hook_build import content_sum
-from tests.hook.container import HOOK, make
+from tests.hook.container import make
 from tests.testbed import paths
 from tests.testbed.progress import TestbedError
 from tests.upgrades import earlier_release
 
-LIBRARY = "out/test/libvcuda.so"  # of the same sources as the product's, for files in a folder
+_LIBRARY = "out/test/libvcuda.so"
 NEXT_LAYOUT, NEXT_RECORDS, NEXT_CARDS = 3, 3, 2
 _PRELOAD = re.compile(r'^PRELOAD = "(.*)\\n"$', re.MULTILINE)
 _PATHS = re.compile(r'^#define HOOK_(\w+)_PATH "(.*)"$', re.MULTILINE)
@@ -35,12 +35,14 @@ class Release:
     Attributes:
         name: in the names of tests.
         source: the folder with its packages.
+        library: of the same sources as the product's, for files in the working folder.
         layouts: what its hook's build names; None where it names none.
         layout: the newest that its agent writes.
     """
 
     name: str
     source: pathlib.Path
+    library: pathlib.Path
     layouts: str | None
     layout: int
 
@@ -61,7 +63,7 @@ class Release:
         """Lay its build of the hook out as the role does; return its folder."""
         folder = hooks / f"{self.name}-new"
         folder.mkdir(parents=True)
-        shutil.copy(self.source / "hook" / LIBRARY, folder)
+        shutil.copy(self.library, folder)
         (folder / "gpustack-hook-selftest").write_text(self.name)
         (folder / "ld.so.preload").write_text(f"{self.preload}\n")
         if self.layouts is not None:
@@ -93,9 +95,9 @@ class Releases:
         return self._made[name]
 
     def _make(self, name: str) -> Release:
-        if name == "next":
-            return following(self._folder)
-        return {"old": earlier, "ours": ours}[name]()
+        if name == "old":
+            return earlier()
+        return {"ours": ours, "next": following}[name](self._folder / name)
 
 
 def earlier() -> Release:
@@ -104,26 +106,51 @@ def earlier() -> Release:
     Raises:
         TestbedError: git has no such commit.
     """
-    return Release(name="0.1.0", source=earlier_release.source(), layouts=None, layout=1)
+    source = earlier_release.source()
+    library = source / "hook" / _LIBRARY
+    return Release(name="0.1.0", source=source, library=library, layouts=None, layout=1)
 
 
-def ours() -> Release:
-    """Return this tree."""
-    make(HOOK, LIBRARY)
-    return Release(name="ours", source=paths.REPOSITORY, layouts="1 2\n", layout=2)
+def ours(folder: pathlib.Path) -> Release:
+    """Return this tree, with its hook built in a new folder: other tests build it in its place."""
+    _copy(folder, "hook", "gpustack/__init__.py")
+    return Release(
+        name="ours",
+        source=paths.REPOSITORY,
+        library=_built(folder),
+        layouts="1 2\n",
+        layout=2,
+    )
 
 
 def following(folder: pathlib.Path) -> Release:
-    """Make the release after this tree in an empty folder: its layouts are newer by one."""
-    for name in ("gpustack", "extender", "hook", "playbooks/scripts"):
-        shutil.copytree(
-            paths.REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("out")
-        )
+    """Make the release after this tree in a new folder: its layouts are newer by one."""
+    _copy(folder, "gpustack", "extender", "hook", "playbooks/scripts")
     for name, before, after in RAISED:
         file = folder / name
         text = file.read_text("utf-8")
         assert text.count(before) == 1, (name, before)
         file.write_text(text.replace(before, after), "utf-8")
+    return Release(
+        name="next",
+        source=folder,
+        library=_built(folder),
+        layouts="1 2 3\n",
+        layout=NEXT_LAYOUT,
+    )
+
+
+def _copy(folder: pathlib.Path, *names: str) -> None:
+    for name in names:
+        source, target = paths.REPOSITORY / name, folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("out"))
+        else:
+            shutil.copy(source, target)
+
+
+def _built(folder: pathlib.Path) -> pathlib.Path:
     # Not optimized: nothing is measured, and it is built for each run.
-    make(folder / "hook", LIBRARY, "CFLAGS=-std=c11 -O0")
-    return Release(name="next", source=folder, layouts="1 2 3\n", layout=NEXT_LAYOUT)
+    make(folder / "hook", _LIBRARY, "CFLAGS=-std=c11 -O0")
+    return folder / "hook" / _LIBRARY
