@@ -15,6 +15,7 @@ ENTRY_POINTS = (
 OWN_ENTRY_POINTS = {
     "cluster_objects": ("forget",),
     "gpustack_extender": ("trust", "finish"),
+    "gpustack_hook": ("same_paths",),
     "host_snapshot": ("take", "look", "done", "ready", "restore"),
     "node_maintenance": ("restore",),
     "nvidia_driver": ("plan", "reload"),

@@ -1,4 +1,4 @@
-"""The tests that a decision or the page about Kubernetes names are there."""
+"""The tests that a decision, or the pages about Kubernetes and upgrades name are there."""
 
 import pathlib
 import re
@@ -9,7 +9,8 @@ from tests.testbed.artifacts import kubernetes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KUBERNETES = ROOT / "docs" / "reference" / "kubernetes.md"
-PAGES = [*sorted((ROOT / "docs" / "decisions").glob("*.md")), KUBERNETES]
+UPGRADES = ROOT / "docs" / "upgrades.md"
+PAGES = [*sorted((ROOT / "docs" / "decisions").glob("*.md")), KUBERNETES, UPGRADES]
 NAMED = re.compile(r"`(?:tests/)?([\w/]+\.py)::(test_\w+)`")
 
 

@@ -8,6 +8,7 @@ A folder is a tmpfs with room for exactly these files. Of a file that a containe
 second one fits there: what has to be made anew is made in a new tmpfs, all three together.
 """
 
+import contextlib
 import functools
 import logging
 import pathlib
@@ -24,6 +25,7 @@ from gpustack.agent.mounts.share_mounts import ShareMounts
 from gpustack.model.errors import GpustackError
 from gpustack.model.placement import ContainerPlacement
 from gpustack.model.units import MEMORY_UNIT_BYTES
+from gpustack.wire.mapped import two_slot_page
 from gpustack.wire.mapped.activity import Activity, CardActivity
 from gpustack.wire.mapped.limits import DeviceLimit, Limits
 from gpustack.wire.mapped.two_slot_page import LAYOUT_VERSION, LayoutError, NewerLayoutError
@@ -91,11 +93,11 @@ class LimitsFiles:
             pod_uid: the container's pod.
             placement: its cards.
             burst_percent: the ceiling that its pod asks for.
-            layout: of new files: the newest that its hook reads and this agent knows.
+            layout: of new files: the newest that its hook reads and the agent that chose it knew.
 
         Raises:
             LimitsFilesError: the disk refused, the limits of a container that runs can't be read,
-            a newer agent made them, or no tmpfs is mounted.
+            a newer agent made them, or the record of files that are gone, or no tmpfs is mounted.
         """
         folder = self.path(pod_uid, placement.name)
         limits = self._limits(placement, burst_percent)
@@ -114,6 +116,7 @@ class LimitsFiles:
                     missing.add("activity")
                 if _is_missing(mapped.read_ledger, folder / "ledger", idle, layout):
                     missing.add("ledger")
+                _refuse_newer(folder, lambda: missing and two_slot_page.check_layout(layout))
                 renews = bool(missing) and (missing == _ALL_FILES or idle())
                 if renews and self._mounts.renew(folder, self.held.let_go):
                     missing.update(_ALL_FILES)
@@ -222,15 +225,21 @@ def _leave_newer(folder: pathlib.Path) -> None:
         ("activity", mapped.read_activity),
     )
     for name, read in reads:
-        try:
-            read(folder / name)
-        except NewerLayoutError as error:
-            text = (
-                f"{folder / name}: {error}; a newer agent made it: run that one, or delete the pod"
-            )
-            raise LimitsFilesError(text) from error
-        except (OSError, LayoutError):
-            continue  # missing or damaged: the caller sees to it
+        with contextlib.suppress(OSError, LayoutError):  # missing or damaged: the caller sees to it
+            _refuse_newer(folder / name, functools.partial(read, folder / name))
+
+
+def _refuse_newer(path: pathlib.Path, check: Callable[[], object]) -> None:
+    """Word the refusal of what only a newer agent may write.
+
+    Raises:
+        LimitsFilesError: naming what it is and its layout.
+    """
+    try:
+        check()
+    except NewerLayoutError as error:
+        text = f"{path}: {error}; a newer agent made it: run that one, or delete the pod"
+        raise LimitsFilesError(text) from error
 
 
 def _read(

@@ -188,7 +188,8 @@ class CardStates:
         except StateFileError as error:
             logger.error("the states of cards can't be used, kept aside: %s", error)
             try:
-                logger.error("quarantined cards are forgotten, kept as %s", self._file.set_aside())
+                aside = self._file.set_aside(error.ending)
+                logger.error("quarantined cards are forgotten, kept as %s", aside)
             except StateFileError as refused:
                 logger.error("%s", refused)
             return ()

@@ -1,7 +1,8 @@
 """The states of cards on disk: `health.json` in the agent's state folder.
 
 The file is replaced as a whole. One that can't be used is moved aside and named in the log: cards
-that were quarantined before count as they are found.
+that were quarantined before count as they are found. That of a newer agent is kept under the name
+of its version.
 """
 
 import json
@@ -23,7 +24,21 @@ _MOST_BYTES: Final = 4 * 1024 * 1024  # 64 cards with full histories are 1 MB
 
 
 class StateFileError(GpustackError):
-    """The file can't be written, or what is in its place is no such file."""
+    """The file can't be written, or what is in its place is no such file.
+
+    Attributes:
+        ending: of the name under which the file is kept when it can't be used.
+    """
+
+    ending = "broken"
+
+
+class StateVersionError(StateFileError):
+    """Another version of the agent has written the file."""
+
+    def __init__(self, path: pathlib.Path, version: int) -> None:
+        super().__init__(f"{path}: states of version {version}; this agent reads {_VERSION}")
+        self.ending = f"version-{version}"
 
 
 class _Content(msgspec.Struct, forbid_unknown_fields=True):
@@ -47,13 +62,14 @@ class StateFile:
         """Return the cards as they were left; those of before a boot have had it.
 
         Raises:
+            StateVersionError: another version of the agent wrote the file.
             StateFileError: the file can't be used.
         """
         try:
             content = regular_file.read(self.path)
             if len(content) > _MOST_BYTES:
                 raise StateFileError(f"{self.path}: larger than {_MOST_BYTES} bytes")
-            found = _decode(json.loads(content))
+            found = self._decode(json.loads(content))
         except FileNotFoundError:
             return ()
         except (OSError, ValueError, RecursionError, msgspec.ValidationError) as error:
@@ -62,13 +78,15 @@ class StateFile:
             return found.cards
         return tuple(each.booted() for each in found.cards)
 
-    def set_aside(self) -> pathlib.Path:
+    def set_aside(self, ending: str) -> pathlib.Path:
         """Rename a file that can't be used; return its new path.
+
+        A file that was moved there before is replaced.
 
         Raises:
             StateFileError: the disk refuses.
         """
-        aside = self.path.with_name(f"{self.path.name}.broken")
+        aside = self.path.with_name(f"{self.path.name}.{ending}")
         try:
             self.path.replace(aside)
         except OSError as error:
@@ -89,11 +107,13 @@ class StateFile:
         except OSError as error:
             raise StateFileError(durable_file.refusal(self.path, error)) from error
 
-
-def _decode(document: Any) -> _Content:
-    if not isinstance(document, dict) or document.get("version") != _VERSION:
-        raise ValueError(f"is no document of version {_VERSION}")
-    data = document.get("data")
-    if document.get("checksum") != durable_file.checksum(data):
-        raise ValueError("the checksum does not match")
-    return msgspec.convert(data, _Content)
+    def _decode(self, document: Any) -> _Content:
+        version = document.get("version") if isinstance(document, dict) else None
+        if not isinstance(version, int) or not 0 < version < 1 << 31:
+            raise ValueError("is no document with a version")
+        if version != _VERSION:
+            raise StateVersionError(self.path, version)
+        data = document.get("data")
+        if document.get("checksum") != durable_file.checksum(data):
+            raise ValueError("the checksum does not match")
+        return msgspec.convert(data, _Content)

@@ -87,6 +87,21 @@ def check_cards(uuids: Sequence[str]) -> None:
             raise LayoutError(message)
 
 
+def check_layout(version: int) -> int:
+    """Return the number of a layout, if this program reads it, and so may write it.
+
+    Raises:
+        NewerLayoutError: it is newer.
+        LayoutError: it is none.
+    """
+    if not OLDEST_LAYOUT <= version <= LAYOUT_VERSION:
+        message = (
+            f"layout version is {version}, this program reads {OLDEST_LAYOUT} to {LAYOUT_VERSION}"
+        )
+        raise NewerLayoutError(message) if version > LAYOUT_VERSION else LayoutError(message)
+    return version
+
+
 def check_header(data: bytes, header: tuple[bytes, int, int], *, expected_bytes: int) -> None:
     """Check magic and version of a file's first bytes, and its size.
 
@@ -102,11 +117,7 @@ def check_header(data: bytes, header: tuple[bytes, int, int], *, expected_bytes:
     if data[: len(magic)] != magic:
         message = f"magic is {data[: len(magic)]!r}, not {magic!r}"
         raise LayoutError(message)
-    if not OLDEST_LAYOUT <= version <= LAYOUT_VERSION:
-        message = (
-            f"layout version is {version}, this program reads {OLDEST_LAYOUT} to {LAYOUT_VERSION}"
-        )
-        raise NewerLayoutError(message) if version > LAYOUT_VERSION else LayoutError(message)
+    check_layout(version)
     if file_bytes != expected_bytes or len(data) != expected_bytes:
         message = f"file has {len(data)} bytes and states {file_bytes}, not {expected_bytes}"
         raise LayoutError(message)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import pathlib
 import struct
+import zlib
 
 import pytest
 
@@ -183,3 +184,24 @@ def test_files_of_a_newer_agent_are_named_and_left_alone(host: Host, name: str) 
     assert {each: (folder / each).read_bytes() for each in kept} == {
         each: before[each] for each in kept
     }
+
+
+def test_files_that_a_newer_agent_made_are_not_made_again(host: Host) -> None:
+    """Their layout stands in the record; after a reboot the files are gone."""
+    host.start_agent()
+    pod = host.share()
+    host.kubelet.admit(pod)
+    host.stop_agent()
+    file = host.state / "checkpoint.json"
+    header, *_, last = file.read_bytes().splitlines()
+    record = json.loads(last[9:])
+    record["put"]["containers"][0]["layout"] = 3
+    text = json.dumps(record).encode()
+    file.write_bytes(b"%s\n%08x %s\n" % (header, zlib.crc32(text), text))
+    for name in FILES:
+        (host.folder(pod, "c0") / name).unlink()
+    host.start_agent()
+    said = "LimitsNotWritten: .*: layout version is 3, .* a newer agent made it"
+    with pytest.raises(AdmissionError, match=said):
+        host.kubelet.start_container(pod, "c0", CORE)
+    assert not list(host.folder(pod, "c0").iterdir())

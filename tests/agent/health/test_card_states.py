@@ -200,7 +200,7 @@ def test_the_history_and_the_labels_are_bounded(health: Health) -> None:
     assert health.states.by_reason([CARD]) == {card_states.OTHER_XID: 1}
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"version": 9}', "torn", "other"])
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"version": "../9"}', "torn", "other"])
 def test_a_file_that_can_not_be_used_is_named_and_kept(
     health: Health, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
@@ -217,6 +217,20 @@ def test_a_file_that_can_not_be_used_is_named_and_kept(
     health.states.quarantine(CARD, "")
     health.start()
     assert health.look() is State.QUARANTINED
+
+
+def test_the_file_of_a_newer_agent_is_kept_by_its_version(
+    health: Health, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "health.json"
+    newer = file.read_text().replace('"version": 1', '"version": 2')
+    for text in (newer, "damaged after it"):
+        file.write_text(text)
+        health.start()
+    kept = tmp_path / "health.json.version-2"
+    assert kept.read_text() == newer
+    assert "version 2; this agent reads 1" in caplog.text
+    assert str(kept) in caplog.text
 
 
 def test_states_that_can_not_be_written_are_a_problem_and_hold(

@@ -98,6 +98,23 @@ def test_check_mode_passes_on_a_fresh_host_and_lays_nothing_out(stage: Stage) ->
     assert not stage.hooks.exists()
 
 
+def test_a_build_at_another_path_is_no_upgrade_of_its_own(stage: Stage) -> None:
+    """That of 0.1.0 lies elsewhere than today's."""
+    given = stage.hooks / "0.1.0-01234567"
+    given.mkdir(parents=True)
+    build = stage.make_bundle("0.2.0")
+    assert stage.run("same_paths").returncode == 0  # no agent so far
+    stage.agent.write_text(yaml.safe_dump({"hook": {"version": given.name}}))
+    for text, status in ((BUNDLES.PRELOAD, 0), ("/usr/local/vcuda/libvcuda.so\n", 2)):
+        (given / "ld.so.preload").write_text(text)
+        done = stage.run("same_paths")
+        assert done.returncode == status, done.stdout
+    said = " ".join(done.stdout.split())
+    assert f"hook, {given.name}, lies at another path in containers than {build}" in said
+    assert "upgrade_parts=agent,hook" in said
+    assert stage.builds() == [given.name]
+
+
 @pytest.mark.nightly
 def test_check_mode_names_a_file_that_is_not_the_bundles(stage: Stage) -> None:
     build = stage.make_bundle("0.1.0")

@@ -135,6 +135,14 @@ def test_a_plan_that_refuses_changes_and_restores_nothing(tmp_path: pathlib.Path
     assert came(run, "gpu1") == [UNCORDON]
 
 
+@pytest.mark.parametrize("part", ["hook", pytest.param("agent", marks=pytest.mark.nightly)])
+def test_hook_or_agent_alone_asks_for_paths_that_agree(tmp_path: pathlib.Path, part: str) -> None:
+    refused = {"fails": ["gpustack_hook/same_paths"], "host_snapshot_begun": ""}
+    run = play(tmp_path, part, gpu1=refused)
+    assert run.status != 0
+    assert came(run, "gpu1") == []
+
+
 @pytest.mark.parametrize("playbook", ["upgrade", "rollback"])
 def test_a_part_that_there_is_not_is_refused(tmp_path: pathlib.Path, playbook: str) -> None:
     run = play(tmp_path, "agent,kernel", playbook=playbook)

@@ -1,0 +1,1 @@
+"""Agent, extender and hook of neighbouring releases beside each other, as processes on sockets."""
