@@ -73,6 +73,12 @@ def test_a_driver_drains_one_host_at_a_time(tmp_path: pathlib.Path) -> None:
     assert run.batches(DONE) == [("gpu1",), ("gpu2",), ("gpu3",)]
 
 
+def test_drivers_drain_one_host_at_a_time_however_they_are_named(tmp_path: pathlib.Path) -> None:
+    run = play(tmp_path, ["hook, driver"], '--extra-vars={"gpu_nodes_serial": 3}')
+    assert run.status == 0, run.output
+    assert run.batches(DONE) == [("gpu1",), ("gpu2",), ("gpu3",)]
+
+
 def test_without_parts_all_are_upgraded_extenders_first(tmp_path: pathlib.Path) -> None:
     run = play(tmp_path, None)
     assert run.status == 0, run.output

@@ -231,7 +231,9 @@ def test_an_environment_that_an_upgrade_may_go_back_to_stays(stage: Stage) -> No
     for each in (before, previous, older):
         (stage.opt / "venvs" / each).mkdir(parents=True)
     (stage.opt / "venv").symlink_to(f"venvs/{previous}")
-    done = stage.run(sys.executable, f"--extra-vars={json.dumps({'python_service_keep': [before]})}")
+    done = stage.run(
+        sys.executable, f"--extra-vars={json.dumps({'python_service_keep': [before]})}"
+    )
     assert done.returncode == 0, done.stdout
     assert stage.environments() == sorted([before, previous, stage.current()])
 
