@@ -116,6 +116,19 @@ def test_a_whole_upgrade_is_rolled_back_once(tmp_path: pathlib.Path) -> None:
     assert host.restarted == []
 
 
+def test_a_rollback_without_the_driver_leaves_that_to_the_next(tmp_path: pathlib.Path) -> None:
+    host = Host(tmp_path)
+    host.must("take", packages=["libcuda1=535"])
+    host.install(NEW, "new-76543210")
+    host.must("done", packages=["libcuda1=550"])
+    notes = host.kept / "gpu_node/before/state.json"
+    for stays in (True, False):
+        host.must("restore", packages_stay=stays)
+        assert json.loads(notes.read_text())["packages_stay"] is stays
+    assert host.runs == (OLD, "old-01234567")
+    assert "changed=0" in host.must("restore")
+
+
 @pytest.mark.nightly
 def test_a_run_that_changes_nothing_keeps_the_last_upgrades_files(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path)

@@ -216,3 +216,10 @@ def test_half_an_upgrade_of_a_driver_is_not_rolled_back(tmp_path: pathlib.Path) 
     assert run.status != 0
     assert came(run, "gpu1") == ["host_snapshot/look"]
     assert "gpu1 was left as it is: an upgrade of its driver has not come to its end" in said(run)
+
+
+def test_a_driver_is_rolled_back_after_the_rest_was(tmp_path: pathlib.Path) -> None:
+    kept = {**OLDER["host_snapshot_state"], "restored": True, "packages_stay": True}
+    run = play(tmp_path, "driver", playbook="rollback", gpu1={**NEWER, "host_snapshot_state": kept})
+    assert run.status == 0, run.output
+    assert run.hosts(DRAIN) == run.hosts("nvidia_driver") == ["gpu1"]
