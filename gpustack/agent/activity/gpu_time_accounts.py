@@ -124,10 +124,13 @@ class GpuTimeAccounts:
         return (owner, uuid) in self._accounts
 
     def begin(self, owner: Owner, card: CardActivity) -> None:
-        """Go on from a container's page: of a debt, the depth before it stays unpaid too."""
+        """Go on from a container's page: of a debt, the depth before it stays unpaid too.
+
+        The page may be older than the boot, on a disk, and the clock begins anew with that.
+        """
         now_ns = self._clock_ns()
         account = _Account(at_ns=now_ns, known_ns=card.busy_ns, told_ns=card.busy_ns)
-        if card.paid_until_ns > now_ns:
+        if now_ns < card.paid_until_ns <= now_ns + _WAIT_NS:
             account.level_ns = DEPTH_NS + card.debt_ns
             account.paid_until_ns, account.debt_ns = card.paid_until_ns, card.debt_ns
             account.pays = True

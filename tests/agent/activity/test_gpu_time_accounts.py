@@ -129,6 +129,19 @@ def test_a_debt_outlives_a_restart_of_the_agent(stage: Stage) -> None:
     assert stage.card("one").debt_ns == before.debt_ns
 
 
+def test_a_debt_ends_with_the_boot_that_it_was_made_in(stage: Stage) -> None:
+    """A page on the host's disk has times of a clock that begins anew."""
+    pid = stage.process(stage.share("one", cores=30), memory_bytes=0)
+    stage.now_ns = 100 * 24 * 3600 * SECOND_NS
+    second = Second(stage)
+    while not wait_ns(stage, "one"):
+        second.passes((pid, 100))
+    stage.now_ns = 60 * SECOND_NS
+    stage.start_sampler(collects_gpu_time=True)
+    stage.sampler.look()
+    assert wait_ns(stage, "one") == 0
+
+
 def test_a_count_that_is_not_known_to_be_good_holds_back_none(stage: Stage) -> None:
     pid = stage.process(stage.share("one", cores=30), memory_bytes=0)
     second = Second(stage, collects=False)

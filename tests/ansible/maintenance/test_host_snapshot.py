@@ -42,7 +42,9 @@ class Host:
     def install(self, environment: str, build: str) -> None:
         """Lay what a version of the roles would lay."""
         self.agent.write_text(f"hook: {{version: {build}}}\n")
-        (self.units / "gpustack-agent.service").write_text(f"# {environment}\n")
+        (self.units / "gpustack-agent.service").write_text(
+            f"[Unit]\nX-GpustackEnvironment={environment}\n"
+        )
         link = self.programs / "venv"
         link.unlink(missing_ok=True)
         link.symlink_to(f"venvs/{environment}")
@@ -118,6 +120,19 @@ def test_a_whole_upgrade_is_rolled_back_once(tmp_path: pathlib.Path) -> None:
     assert host.restarted == []
 
 
+def test_a_rollback_without_the_driver_leaves_that_to_the_next(tmp_path: pathlib.Path) -> None:
+    host = Host(tmp_path)
+    host.must("take", packages=["libcuda1=535"])
+    host.install(NEW, "new-76543210")
+    host.must("done", packages=["libcuda1=550"])
+    notes = host.kept / "gpu_node/before/state.json"
+    for stays in (True, False):
+        host.must("restore", packages_stay=stays)
+        assert json.loads(notes.read_text())["packages_stay"] is stays
+    assert host.runs == (OLD, "old-01234567")
+    assert "changed=0" in host.must("restore")
+
+
 @pytest.mark.nightly
 def test_a_run_that_changes_nothing_keeps_the_last_upgrades_files(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path)
@@ -143,6 +158,46 @@ def test_a_host_that_cannot_go_back_is_left_as_it_is(tmp_path: pathlib.Path, gon
     assert done.returncode != 0
     assert "h can't go back, and was left as it is" in words(done)
     assert (host.runs, host.restarted) == ((NEW, "new-76543210"), [])
+
+
+def test_a_run_that_fails_puts_back_nothing_of_an_earlier_upgrade(tmp_path: pathlib.Path) -> None:
+    host = Host(tmp_path)
+    host.must("take")
+    host.install(NEW, "new-76543210")
+    host.must("done")
+    done = host.run("restore", begun="gpu_node")  # another run has ended what this one began
+    assert done.returncode != 0
+    assert "h was left as it is" in words(done)
+    assert host.runs == (NEW, "new-76543210")
+
+
+def test_an_agent_goes_back_where_the_extender_came_before_it(tmp_path: pathlib.Path) -> None:
+    host = Host(tmp_path)
+    link = host.programs / "venv"  # of both: it is the upgrade's since the extender's turn
+    link.unlink()
+    link.symlink_to(f"venvs/{NEW}")
+    host.must("take")
+    host.install(NEW, "new-76543210")
+    host.must("restore")
+    assert host.runs == (OLD, "old-01234567")
+
+
+def test_an_interrupted_driver_upgrade_goes_on_with_the_driver(tmp_path: pathlib.Path) -> None:
+    host = Host(tmp_path)
+    host.must("take", packages=["libcuda1=535"])
+    done = host.run("take")
+    assert done.returncode != 0
+    assert "has begun with libcuda1=535" in words(done)
+    host.must("take", packages=["libcuda1=550"])
+
+
+def test_notes_that_are_cut_are_named(tmp_path: pathlib.Path) -> None:
+    host = Host(tmp_path)
+    host.must("take")
+    (host.kept / "gpu_node/now/state.json").write_text("")
+    done = host.run("take")
+    assert done.returncode != 0
+    assert f"{host.kept}/gpu_node/now/state.json of h is cut" in words(done)
 
 
 def test_a_host_that_keeps_nothing_says_so(tmp_path: pathlib.Path) -> None:

@@ -121,6 +121,14 @@ def test_a_host_that_is_lost_ends_the_run_before_the_next(
     assert (FORGET, "cp1") not in came(run)
 
 
+def test_hosts_that_stay_cordoned_behind_one_that_fails_are_named(tmp_path: pathlib.Path) -> None:
+    run = remove(tmp_path, host=["gpu1", "gpu2"], gpu2={"fails": ["nvidia_uvm/uninstall"]})
+    assert run.status != 0
+    assert (FORGET, "cp1") not in came(run)
+    assert "gpu2 was not removed (told to). It may be cordoned, and lack some of our" in said(run)
+    assert "clean by now stay cordoned, and known to the cluster: gpu1. Run the" in said(run)
+
+
 def test_a_driver_that_others_need_keeps_the_hosts_pods(tmp_path: pathlib.Path) -> None:
     run = remove(tmp_path, host=["gpu1", "gpu2"], gpu2={"fails": ["nvidia_driver/removal"]})
     assert run.status != 0

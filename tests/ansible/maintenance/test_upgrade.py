@@ -73,6 +73,12 @@ def test_a_driver_drains_one_host_at_a_time(tmp_path: pathlib.Path) -> None:
     assert run.batches(DONE) == [("gpu1",), ("gpu2",), ("gpu3",)]
 
 
+def test_drivers_drain_one_host_at_a_time_however_they_are_named(tmp_path: pathlib.Path) -> None:
+    run = play(tmp_path, ["hook, driver"], '--extra-vars={"gpu_nodes_serial": 3}')
+    assert run.status == 0, run.output
+    assert run.batches(DONE) == [("gpu1",), ("gpu2",), ("gpu3",)]
+
+
 def test_without_parts_all_are_upgraded_extenders_first(tmp_path: pathlib.Path) -> None:
     run = play(tmp_path, None)
     assert run.status == 0, run.output
@@ -128,11 +134,30 @@ def test_an_extender_that_fails_is_put_back_before_the_next(tmp_path: pathlib.Pa
     assert "cp1 runs the extender that it ran before" in said(run)
 
 
-def test_a_plan_that_refuses_changes_and_restores_nothing(tmp_path: pathlib.Path) -> None:
+def test_a_plan_that_refuses_leaves_the_host_as_it_is(tmp_path: pathlib.Path) -> None:
+    # perhaps half changed and cordoned, by a run before that was interrupted
     refused = {"fails": ["nvidia_driver/plan"], "host_snapshot_begun": ""}
     run = play(tmp_path, "driver", gpu1=refused)
     assert run.status != 0
-    assert came(run, "gpu1") == [UNCORDON]
+    assert came(run, "gpu1") == []
+    assert "gpu1 was left as it is" in said(run)
+    assert "gpu1 runs what it ran before" not in said(run)
+
+
+def test_a_node_that_stays_cordoned_keeps_its_upgrade(tmp_path: pathlib.Path) -> None:
+    run = play(tmp_path, "driver", gpu1={"fails": [UNCORDON]})
+    assert run.status != 0
+    assert came(run, "gpu1")[-1] == DONE
+    assert came(run, "gpu2") == []
+    assert "gpu1 runs what the upgrade has brought, but its node could not be given" in said(run)
+
+
+def test_a_host_that_cannot_be_put_back_is_called_half_changed(tmp_path: pathlib.Path) -> None:
+    run = play(tmp_path, "driver", gpu1={**NEWER, **OLDER, "fails": ["nvidia_driver/reload"]})
+    assert run.status != 0
+    assert came(run, "gpu1")[-1] == "nvidia_driver"
+    assert "gpu1 is changed in part, and could not be put back (told to)" in said(run)
+    assert "takes no pods" in said(run)
 
 
 @pytest.mark.parametrize("part", ["hook", pytest.param("agent", marks=pytest.mark.nightly)])
@@ -167,3 +192,42 @@ def test_a_rollback_ends_at_the_first_fault(tmp_path: pathlib.Path) -> None:
     run = play(tmp_path, "agent", playbook="rollback", gpu1={"fails": [VERIFY]})
     assert run.status != 0
     assert [one.host for one in run.entries if one.role == BACK] == ["gpu1"]
+
+
+def both(folder: pathlib.Path, parts: Any, playbook: str, **variables: Any) -> recorder.Run:
+    """Run it on one host of both groups."""
+    kept = {"folder": "/kept/now", "environment": "cpython-311-0123456789abcdef"}
+    own = {**HOOK, "host_snapshot_begun": "gpu_node", "host_snapshot_state": kept, **variables}
+    groups: dict[str, Any] = {name: {"gpu1": own} for name in KINDS}
+    told = f"--extra-vars={json.dumps({'upgrade_parts': parts})}"
+    return recorder.play(folder, groups, told, playbook=f"playbooks/{playbook}.yml")
+
+
+def test_an_extender_goes_back_with_the_agent_of_its_environment(tmp_path: pathlib.Path) -> None:
+    once = f"{{{{ [] if __upgrade_fault is defined else ['{AGENT}'] }}}}"
+    run = both(tmp_path, "agent", "upgrade", fails=once)
+    assert run.status != 0
+    assert came(run, "gpu1")[-5:] == [
+        BACK, "host_snapshot/look", BACK, "gpustack_extender/verify", VERIFY,
+    ]  # fmt: skip
+
+
+def test_half_of_a_shared_environment_is_not_rolled_back(tmp_path: pathlib.Path) -> None:
+    run = both(tmp_path, "extender", "rollback")
+    assert (run.status != 0, run.entries) == (True, [])
+    assert "gpu1 is in both groups, where extender and agent go back together" in said(run)
+
+
+def test_half_an_upgrade_of_a_driver_is_not_rolled_back(tmp_path: pathlib.Path) -> None:
+    begun = {"host_snapshot_state": {"folder": "/kept/now", "packages": ["libcuda1=535"]}}
+    run = play(tmp_path, "agent,hook", playbook="rollback", gpu1=begun)
+    assert run.status != 0
+    assert came(run, "gpu1") == ["host_snapshot/look"]
+    assert "gpu1 was left as it is: an upgrade of its driver has not come to its end" in said(run)
+
+
+def test_a_driver_is_rolled_back_after_the_rest_was(tmp_path: pathlib.Path) -> None:
+    kept = {**OLDER["host_snapshot_state"], "restored": True, "packages_stay": True}
+    run = play(tmp_path, "driver", playbook="rollback", gpu1={**NEWER, "host_snapshot_state": kept})
+    assert run.status == 0, run.output
+    assert run.hosts(DRAIN) == run.hosts("nvidia_driver") == ["gpu1"]

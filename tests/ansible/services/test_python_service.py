@@ -226,6 +226,18 @@ def test_the_previous_environment_stays_where_the_path_is_a_link(stage: Stage) -
     assert stage.environments() == sorted([previous.name, stage.current()])
 
 
+def test_an_environment_that_an_upgrade_may_go_back_to_stays(stage: Stage) -> None:
+    before, previous, older = (f"cpython-30{minor}-0123456789abcdef" for minor in (9, 8, 7))
+    for each in (before, previous, older):
+        (stage.opt / "venvs" / each).mkdir(parents=True)
+    (stage.opt / "venv").symlink_to(f"venvs/{previous}")
+    done = stage.run(
+        sys.executable, f"--extra-vars={json.dumps({'python_service_keep': [before]})}"
+    )
+    assert done.returncode == 0, done.stdout
+    assert stage.environments() == sorted([before, previous, stage.current()])
+
+
 @pytest.mark.nightly
 def test_environments_of_others_in_its_folder_stay(stage: Stage) -> None:
     others = [stage.opt / "venvs" / "webserver", stage.opt / "webserver"]
