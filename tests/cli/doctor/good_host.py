@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from gpustack.cli.doctor.host import services
 from gpustack.cli.doctor.host.reading import HostLocations
 from tests.agent.host import Host
+from tests.testbed.host_files import certificates
 
 SIMGPU = pathlib.Path(__file__).parents[2] / "simgpu" / "out"
 DRIVER = "535.261.03"
@@ -65,6 +66,7 @@ class GoodHost:
         self.scheduler = root / "scheduler-config.yaml"
         self.paths = HostLocations(
             agent_config=root / "doctor-agent.yml",
+            extender_config=root / "extender.yml",
             schedulers=(self.scheduler, root / "none.yaml"),
             devices=devices,
             modules=modules,
@@ -75,6 +77,13 @@ class GoodHost:
         for name in ("nvidia", "nvidia_uvm"):
             (modules / name).mkdir(parents=True)
         (modules / "nvidia" / "version").write_text(f"{DRIVER}\n")
+        self.metrics = certificates.authority("metrics").server("metrics", ("127.0.0.1",))
+        served = self.metrics.store(root, "metrics")
+        self.host.configuration["metrics"] = {
+            "listen": "127.0.0.1:0",
+            "certificate": str(served.certificate),
+            "key": str(served.key),
+        }
         self.scheduler.write_text(json.dumps(scheduler_config()))
         cards = root / "cards.json"
         found = [{"minor": minor, "uuid": f"GPU-{minor:036d}"} for minor in range(2)]
@@ -94,7 +103,9 @@ class GoodHost:
         self.agent_config: dict[str, Any] = yaml.safe_load(
             (self.host.root / "agent.yml").read_text()
         )
-        address, port = "127.0.0.1", self.host.agent.web.ports[0]
+        address = "127.0.0.1"
+        port, metrics_port = self.host.agent.web.ports
+        self.agent_config["metrics"]["listen"] = f"{address}:{metrics_port}"
         self.agent_config["http"] = {"address": address, "port": port}
         user = {"client-certificate": str(self.client_certificate), "token": token(days_left=300)}
         authority = base64.b64encode(certificate(days_left=3000, days_whole=3650).encode())
