@@ -6,6 +6,7 @@ import json
 import pathlib
 import subprocess
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -15,8 +16,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from gpustack.cli.doctor import check
+from gpustack.cli.doctor.check import CheckResult, NotChecked
 from gpustack.cli.doctor.host import services
-from gpustack.cli.doctor.host.reading import HostLocations
+from gpustack.cli.doctor.host.checks import CHECKS
+from gpustack.cli.doctor.host.reading import HostLocations, read
 from tests.agent.host import Host
 from tests.testbed.host_files import certificates
 
@@ -163,3 +167,18 @@ def scheduler_config(**changed: object) -> dict[str, Any]:
         "percentageOfNodesToScore": 100,
         "extenders": [entry | changed],
     }
+
+
+def examine(host: GoodHost) -> tuple[list[CheckResult], list[NotChecked]]:
+    """Return what the checks find, and what they leave out."""
+    found = list(check.run(CHECKS, read(host.paths)))
+    return (
+        [each for each in found if isinstance(each, CheckResult)],
+        [each for each in found if isinstance(each, NotChecked)],
+    )
+
+
+def bad(findings: Sequence[CheckResult]) -> list[tuple[str, str]]:
+    """Return the checks that find something wrong, each with its level, once."""
+    pairs = ((each.check, each.level.value) for each in findings if each.level.value != "ok")
+    return list(dict.fromkeys(pairs))

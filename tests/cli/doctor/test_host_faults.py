@@ -1,23 +1,15 @@
 """Faults planted on a GPU host: each is found by its own check, and by no other."""
 
-import datetime
-import http.server
 import json
 import pathlib
 import shutil
 import socket
-import ssl
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from gpustack.cli.doctor import check
-from gpustack.cli.doctor.check import CheckResult, NotChecked
 from gpustack.cli.doctor.host.checks import CHECKS
-from gpustack.cli.doctor.host.reading import read
-from tests.cli.doctor.good_host import GoodHost, certificate, scheduler_config, token
-from tests.testbed.host_files import certificates
+from tests.cli.doctor.good_host import GoodHost, bad, certificate, examine, scheduler_config, token
 
 Fault = Callable[[GoodHost], object]
 
@@ -26,20 +18,6 @@ Fault = Callable[[GoodHost], object]
 def host(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GoodHost]:
     with GoodHost(tmp_path, monkeypatch) as found:
         yield found
-
-
-def examine(host: GoodHost) -> tuple[list[CheckResult], list[NotChecked]]:
-    """Return what the checks find, and what they leave out."""
-    found = list(check.run(CHECKS, read(host.paths)))
-    return (
-        [each for each in found if isinstance(each, CheckResult)],
-        [each for each in found if isinstance(each, NotChecked)],
-    )
-
-
-def bad(findings: Sequence[CheckResult]) -> list[tuple[str, str]]:
-    pairs = ((each.check, each.level.value) for each in findings if each.level.value != "ok")
-    return list(dict.fromkeys(pairs))
 
 
 def replace_node(host: GoodHost) -> None:
@@ -106,32 +84,6 @@ def without(name: str) -> Fault:
         host.write_config(kubelet_root=str(folder))
 
     return plant
-
-
-def of_metrics(names: tuple[str, ...], days_left: float = 365) -> Fault:
-    """Give the agent another certificate; it reads its files again."""
-    ends, whole = datetime.timedelta(days=days_left), datetime.timedelta(days=365)
-    valid = certificates.Validity(begins=ends - whole, ends=ends)
-    pair = certificates.authority("other").server("metrics", names, valid=valid)
-    return lambda host: pair.store(host.host.root, "metrics")
-
-
-def of_section(**changed: str) -> Fault:
-    def plant(host: GoodHost) -> None:
-        host.write_config(metrics=host.agent_config["metrics"] | changed)
-
-    return plant
-
-
-def other_certificate(host: GoodHost) -> None:
-    other = certificates.authority("other").server("metrics", ()).store(host.host.root, "other")
-    of_section(certificate=str(other.certificate))(host)
-
-
-def silent_extender(host: GoodHost) -> None:
-    section = host.agent_config["metrics"] | {"listen": "127.0.0.1:1"}
-    values = {"kubeconfig": "/nowhere", "metrics": section}
-    host.paths.extender_config.write_text(json.dumps(values))
 
 
 FAULTS: dict[str, tuple[Fault, str, str, str]] = {
@@ -216,30 +168,6 @@ FAULTS: dict[str, tuple[Fault, str, str, str]] = {
         "scheduler-entry", "fail", "extenders[].bindVerb: must be bind",
     ),
     "the scheduler's file is no YAML": (of_scheduler("{"), "scheduler-entry", "fail", "not YAML"),
-    "no metrics are served": (
-        of_section(listen="127.0.0.1:1"), "metrics", "fail", "does gpustack-agent run?",
-    ),
-    "the certificate of metrics is missing": (
-        of_section(certificate="/nowhere/server.crt"), "metrics", "fail", "can't be read",
-    ),
-    "the certificate of metrics has expired": (
-        of_metrics(("127.0.0.1",), -1), "metrics", "fail", "has expired",
-    ),
-    "the certificate of metrics soon ends": (
-        of_metrics(("127.0.0.1",), 5), "metrics", "warn", "ends in 4d",
-    ),
-    "the certificate of metrics has another name": (
-        of_metrics(("192.0.2.7",)), "metrics", "warn", "doesn't name 127.0.0.1",
-    ),
-    "metrics come with another certificate": (
-        other_certificate, "metrics", "fail", "shows another certificate than",
-    ),
-    "the extender's metrics are not served": (
-        silent_extender, "metrics", "fail", "does gpustack-extender run?",
-    ),
-    "the extender's configuration is broken": (
-        lambda host: host.paths.extender_config.write_text("{"), "metrics", "fail", "not YAML",
-    ),
 }  # fmt: skip
 
 
@@ -263,54 +191,6 @@ def test_a_good_host_has_nothing_to_mend(host: GoodHost) -> None:
     assert left_out == []
     assert [each.check for each in findings] == [each.name for each in CHECKS]
     assert {path: path.stat().st_mtime_ns for path in host.host.state.rglob("*")} == before
-
-
-def test_metrics_that_are_open_to_all_are_found(host: GoodHost) -> None:
-    class Open(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    section = host.agent_config["metrics"]
-    context.load_cert_chain(section["certificate"], section["key"])
-    with http.server.HTTPServer(("127.0.0.1", 0), Open) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        of_section(listen=f"127.0.0.1:{server.server_port}")(host)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        findings, _ = examine(host)
-        server.shutdown()
-        thread.join()
-    assert bad(findings) == [("metrics", "fail")]
-    assert "lets a reader without certificate" in findings[-1].found
-
-
-def test_a_certificate_names_the_address_that_others_reach(host: GoodHost) -> None:
-    _, _, port = host.agent_config["metrics"]["listen"].rpartition(":")
-    of_section(listen=f"0.0.0.0:{port}")(host)
-    findings, _ = examine(host)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:  # no route: others reach this host by no address of IPv4
-            assert bad(findings) == []
-            return
-        assert f"doesn't name {probe.getsockname()[0]}" in findings[-1].found
-    assert bad(findings) == [("metrics", "warn")]
-
-
-def test_metrics_for_certificates_alone_are_well(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = GoodHost(tmp_path, monkeypatch)
-    authority = certificates.authority("clients").pair.store(tmp_path, "clients")
-    alone = {"tokens": False, "client_ca": str(authority.certificate)}
-    host.host.configuration["metrics"] |= alone
-    with host:
-        findings, _ = examine(host)
-    assert bad(findings) == []
-    assert findings[-1].found.endswith("answers, and refuses readers without rights")
 
 
 def test_twelve_faults_of_a_host_have_checks_of_their_own() -> None:
