@@ -14,7 +14,7 @@ from gpustack.wire import nodes, violations
 from gpustack.wire.annotations import BadAnnotation
 from gpustack.wire.keys import Keys
 from gpustack.wire.kube import api_objects
-from gpustack.wire.kube.eligibility import parse_host
+from gpustack.wire.kube.eligibility import agent_silent, parse_host
 
 logger = logging.getLogger(__name__)
 
@@ -59,10 +59,11 @@ class Decoder:
         """
         value = api_objects.decode_node(raw)
         version = int(value["metadata"]["resourceVersion"])
+        node = self._cards(value)
         return NodeState(
-            node=self._cards(value),
+            node=node,
             version=version,
-            host=parse_host(value),
+            host=parse_host(value, silent=agent_silent(self._keys, value, node)),
             violations=violations.text_of(self._keys, value),
         )
 

@@ -31,6 +31,7 @@ def get(
     seconds: float,
     max_bytes: int,
     tls: ssl.SSLContext | None = None,
+    server_name: str = "",
 ) -> HttpAnswer:
     """Return what a server answers within so many seconds, of any status.
 
@@ -39,6 +40,7 @@ def get(
         seconds: for all of it, the body included; the resolver's own time comes on top.
         max_bytes: of the body.
         tls: for `https`, and only for that.
+        server_name: what the certificate must name, where that isn't the URL's host.
 
     Raises:
         HttpGetError: there is none, or it is longer than that.
@@ -61,7 +63,7 @@ def get(
     ends = time.monotonic() + seconds
     try:
         raw = socket.create_connection((host, connection.port), seconds)
-        connection.sock = raw if tls is None else _wrapped(tls, raw, host)
+        connection.sock = raw if tls is None else _wrapped(tls, raw, server_name or host)
         with _deadline(connection.sock, ends, seconds):
             if isinstance(connection.sock, ssl.SSLSocket):
                 connection.sock.do_handshake()

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpustack.cli.output import printing
 from gpustack.model.cluster.cluster import Cluster, Tenant, settle
+from gpustack.model.cluster.eligibility import Host
 from gpustack.model.node import Node
 from gpustack.model.placement import lost
 from gpustack.model.quota.quota import Quota
@@ -19,7 +20,7 @@ from gpustack.wire.annotations import BadAnnotation, decode_decision
 from gpustack.wire.files.snapshots import Snapshot
 from gpustack.wire.files.source import SourceError
 from gpustack.wire.keys import Keys
-from gpustack.wire.kube.eligibility import parse_host
+from gpustack.wire.kube.eligibility import agent_silent, parse_host
 from gpustack.wire.nodes import decode_node
 from gpustack.wire.pods import finished, holding, parse_held_limits, parse_limits
 from gpustack.wire.quota import BadQuota, decode_quota
@@ -46,8 +47,14 @@ def read_what_can_be(keys: Keys, snapshot: Snapshot) -> Cluster:
         SourceError: the quota is none; names the place.
     """
     cluster = settle(_nodes(keys, snapshot), _tenants(keys, snapshot), _quota(snapshot))
-    hosts = {item["metadata"]["name"]: parse_host(item) for item in snapshot.nodes}
-    return replace(cluster, hosts=hosts)
+    return replace(cluster, hosts=dict(_hosts(keys, snapshot, cluster)))
+
+
+def _hosts(keys: Keys, snapshot: Snapshot, cluster: Cluster) -> Iterator[tuple[str, Host]]:
+    for item in snapshot.nodes:
+        name = item["metadata"]["name"]
+        silent = agent_silent(keys, item, cluster.nodes[name])
+        yield name, parse_host(item, silent=silent)
 
 
 def unread(keys: Keys, snapshot: Snapshot) -> list[SourceError]:

@@ -62,6 +62,9 @@ CURES: Final[Mapping[Reason, str]] = {
     Reason.TAINT_NOT_TOLERATED: "Give the pod the toleration, or take the taint from the node.",
     Reason.NODE_SELECTOR_UNMET: "Change the pod's nodeSelector, or label the node.",
     Reason.NODE_AFFINITY_UNMET: "Change the pod's nodeAffinity, or label the node.",
+    Reason.AGENT_SILENT: (
+        "`systemctl restart gpustack-agent` on the node; `gpustack doctor --host` there says more."
+    ),
     Reason.UNKNOWN_CARD: (
         "Delete the pod: a new one is decided anew. Its card was replaced or has left the node."
     ),

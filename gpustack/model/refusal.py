@@ -33,6 +33,7 @@ class Reason(StrEnum):
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     NODE_SELECTOR_UNMET = "NodeSelectorUnmet"
     NODE_AFFINITY_UNMET = "NodeAffinityUnmet"
+    AGENT_SILENT = "AgentSilent"
     # Of a decision that another program wrote (`verification`).
     UNKNOWN_CARD = "UnknownCard"
     CARD_RENUMBERED = "CardRenumbered"
@@ -58,6 +59,7 @@ REASON_WORDS: Final[Mapping[Reason, str]] = {
     Reason.TAINT_NOT_TOLERATED: "the node has a taint that the pod does not tolerate",
     Reason.NODE_SELECTOR_UNMET: "the node has not the labels of the pod's nodeSelector",
     Reason.NODE_AFFINITY_UNMET: "the node does not match the pod's required node affinity",
+    Reason.AGENT_SILENT: "the node's agent is silent, so the kubelet offers no GPU",
     Reason.UNKNOWN_CARD: "the decision names a GPU that the node does not have",
     Reason.CARD_RENUMBERED: "another GPU stands at the decision's minor now",
     Reason.UNJUSTIFIED_DECISION: "the decision is not justified by the pod's limits",

@@ -34,6 +34,7 @@ PLUGINS = {
 }
 FILES = ("LICENSE", "CHANGELOG.md")
 EXAMPLE = "inventories/example"
+MONITORING = "monitoring"
 ANSIBLE = ">=2.16.0"  # as the roles' meta/main.yml say
 
 
@@ -116,6 +117,8 @@ def stage(tree: pathlib.Path) -> None:
     (tree / "playbooks" / "callback_plugins").rename(tree / "plugins" / "callback")
     for path in [*tree.rglob("*.yml"), *tree.rglob("*.j2")]:
         path.write_text(qualified(path.read_text("utf-8"), names, modules), "utf-8")
+    # after that: Prometheus has filters of its own
+    shutil.copytree(bundle.ROOT / MONITORING, tree / MONITORING, ignore=ignore)
     shutil.copyfile(bundle.ROOT / "playbooks" / "COLLECTION.md", tree / "README.md")
     (tree / "playbooks" / "COLLECTION.md").unlink()
     (tree / "meta").mkdir()

@@ -83,6 +83,7 @@ OF_THE_NODE = [
     (NO_DEMANDS, Host(taints=(Taint(key="gpu"),)), Reason.TAINT_NOT_TOLERATED),
     (Demands(selector=(("zone", "a"),)), Host(), Reason.NODE_SELECTOR_UNMET),
     (Demands(affinity=(Term(),)), Host(), Reason.NODE_AFFINITY_UNMET),
+    (NO_DEMANDS, Host(silent=True), Reason.AGENT_SILENT),
 ]
 
 HELD = ContainerPlacement(

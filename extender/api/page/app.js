@@ -122,7 +122,7 @@ function section(name, list, show, number = list.length) {
 function totals(cluster, counted) {
   const { cards, unhealthy, violations } = counted;
   const sum = (name) => cards.reduce((total, card) => total + card[name], 0);
-  const out = [[counted.notReady, "NotReady"], [counted.cordoned, "cordoned"]];
+  const out = [[counted.notReady, "NotReady"], [counted.silent, "AgentSilent"], [counted.cordoned, "cordoned"]];
   const troubles = out.filter(([number]) => number).map(([number, name]) => `${number} ${name}`);
   const lines = [
     ["Nodes with GPUs", [counted.nodes, ...troubles].join(", ")],

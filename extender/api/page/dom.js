@@ -19,6 +19,8 @@ export function mark(element, name, value) {
   else if (element.getAttribute(name) !== value) element.setAttribute(name, value);
 }
 
+const keys = new WeakMap(); // of the children that follow a list
+
 /**
  * Make a parent's children follow a list. A child stays the same element as long as its key is in
  * the list, so the focus, what is open and where one has scrolled to survive a refresh. What was
@@ -26,17 +28,17 @@ export function mark(element, name, value) {
  */
 export function follow(parent, items, key, create, update) {
   const names = new Set(items.map(key));
-  const keyed = [...parent.children].filter((child) => "key" in child.dataset);
+  const keyed = [...parent.children].filter((child) => keys.has(child));
   // first, so that no other child has to move: one that moves loses the focus
-  for (const child of keyed) if (!names.has(child.dataset.key)) child.remove();
-  const known = new Map(keyed.map((child) => [child.dataset.key, child]));
+  for (const child of keyed) if (!names.has(keys.get(child))) child.remove();
+  const known = new Map(keyed.map((child) => [keys.get(child), child]));
   let before = keyed.find((child) => child.isConnected) ?? null;
   for (const item of items) {
     const name = key(item);
     let child = known.get(name);
     if (!child) {
       child = create(item);
-      child.dataset.key = name;
+      keys.set(child, name);
     }
     if (child === before) before = before.nextElementSibling;
     else parent.insertBefore(child, before);

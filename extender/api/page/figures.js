@@ -3,7 +3,7 @@
 import * as words from "./words.js";
 
 /** The states of a node in which it takes no new pods, whatever they tolerate. */
-export const away = (node) => ["NotReady", "cordoned"].filter((state) => node.states.includes(state));
+export const away = (node) => ["NotReady", "AgentSilent", "cordoned"].filter((state) => node.states.includes(state));
 
 /** Count what there is, and what is wrong with it. */
 export function counted(cluster) {
@@ -14,6 +14,7 @@ export function counted(cluster) {
   return {
     nodes: nodes.length,
     notReady: number("NotReady"),
+    silent: number("AgentSilent"),
     cordoned: number("cordoned"),
     cards,
     unhealthy: cards.filter((card) => !card.healthy).length,

@@ -15,7 +15,7 @@ export function wanted(node, show, text) {
     all: () => true,
     cards: () => node.cards.length > 0,
     free: () => !closed(node) && node.cards.some((card) => card.healthy && card.cores_used < card.cores),
-    trouble: () => node.states.includes("NotReady") || ill(node) || words.violations(node.pods) > 0,
+    trouble: () => node.states.some(broken) || ill(node) || words.violations(node.pods) > 0,
     unhealthy: () => ill(node),
     away: () => closed(node),
     violations: () => words.violations(node.pods) > 0,
@@ -27,6 +27,9 @@ export function wanted(node, show, text) {
 }
 
 const ill = (node) => node.cards.some((card) => !card.healthy);
+
+/** Say whether a state is a fault, and not what a person decided. */
+const broken = (state) => state === "NotReady" || state === "AgentSilent";
 
 /** Say whether a node takes no new pods, whatever they tolerate. */
 const closed = (node) => away(node).length > 0;
@@ -61,7 +64,7 @@ function update(item, node) {
   item.node = node;
   say(item.querySelector(".name"), node.name);
   const states = node.states.length > MOST_STATES ? [...node.states.slice(0, MOST_STATES), "and more"] : node.states;
-  const shown = states.map((state) => ({ key: state, text: state, bad: state === "NotReady" }));
+  const shown = states.map((state) => ({ key: state, text: state, bad: broken(state) }));
   const violations = words.violations(node.pods);
   // no state has a blank in its name
   if (violations) shown.push({ key: "its violations", text: words.several(violations, "violation"), bad: true });

@@ -58,11 +58,13 @@ function updateSpot(spot, node) {
   mark(spot, "aria-label", said.filter(Boolean).join(", "));
   mark(spot, "title", spot.getAttribute("aria-label"));
   spot.classList.toggle("away", states.length > 0);
-  const cells = levels.map((level, at) => ({ level, at }));
-  follow(spot, cells, (cell) => String(cell.at), () => make("i"), (cell, { level }) => {
-    mark(cell, "class", level < 0 ? "ill" : null);
-    cell.style.setProperty("--part", `${Math.max(0, level)}%`);
-  });
+  spot.replaceChildren(...levels.map(createCell));
+}
+
+function createCell(level) {
+  const cell = make("i", level < 0 ? { class: "ill" } : {});
+  if (level > 0) cell.style.setProperty("--part", `${level}%`);
+  return cell;
 }
 
 /** Let the arrow keys move among the nodes: all of them are one stop of the tabulator. */

@@ -27,7 +27,7 @@ function update(item, { level, sign, text, show, section }) {
 const bad = { level: "bad", sign: "!" };
 const odd = { level: "odd", sign: "•" };
 
-function problems(cluster, { unhealthy, notReady, cordoned, violations }) {
+function problems(cluster, { unhealthy, notReady, silent, cordoned, violations }) {
   const over = cluster.quotas.filter((quota) => quota.models.some((each) => each.used > each.cards)).length;
   const waiting = cluster.waiting.length;
   const all = [
@@ -35,6 +35,7 @@ function problems(cluster, { unhealthy, notReady, cordoned, violations }) {
     [cluster.quota_problem, { ...bad, key: "quota", text: "the quota can't be used", section: "problems" }],
     [unhealthy, { ...bad, key: "ill", text: `${words.several(unhealthy, "GPU")} unhealthy`, show: "unhealthy", section: "nodes" }],
     [notReady, { ...bad, key: "away", text: `${words.several(notReady, "node")} not ready`, show: "away", section: "nodes" }],
+    [silent, { ...bad, key: "silent", text: `${words.several(silent, "agent")} silent`, show: "away", section: "nodes" }],
     [violations, { ...bad, key: "violations", text: words.several(violations, "violation"), show: "violations", section: "nodes" }],
     [over, { ...bad, key: "over", text: `${words.several(over, "quota")} exceeded`, section: "quotas" }],
     [waiting, { ...odd, key: "waiting", text: `${words.several(waiting, "pod")} waiting${oldest(cluster.waiting)}`, section: "waiting" }],

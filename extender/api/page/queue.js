@@ -90,14 +90,17 @@ function drawNames(cell, pods) {
     cell.dataset.one = String(one);
     const list = make("ul", { class: "names" });
     cell.replaceChildren(one ? list : make("details", {}, make("summary"), list));
+    cell.querySelector("details")?.addEventListener("toggle", () => drawNames(cell, cell.closest("tbody").pods));
   }
-  if (!one) say(cell.querySelector("summary"), `${pods.length} pods of ${pods[0].namespace}`);
+  const details = cell.querySelector("details");
+  if (details) say(details.firstChild, `${pods.length} pods of ${pods[0].namespace}`);
+  if (details && !details.open) return; // few are ever opened
   const shown = pods.slice(0, MOST_PODS);
   const link = (pod) => make("li", {}, make("a", { href: routes.to("pod", [pod.namespace, pod.name]) }, words.title(pod)));
   follow(cell.querySelector(".names"), shown, (pod) => pod.uid, link, () => {});
   cell.querySelector(".more")?.remove();
   if (shown.length < pods.length)
-    cell.querySelector("details").append(make("p", { class: "more faint" }, `and ${pods.length - shown.length} more`));
+    details.append(make("p", { class: "more faint" }, `and ${pods.length - shown.length} more`));
 }
 
 function why(pod) {

@@ -48,11 +48,19 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What a node says to pods: its labels, its taints, and whether it is cordoned."""
+    """What a node says to pods: its labels, its taints, and whether it is cordoned.
+
+    Attributes:
+        labels: by key.
+        taints: what it keeps pods away by.
+        cordoned: `spec.unschedulable`.
+        silent: its kubelet offers none of the cards that its agent has described.
+    """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
-    cordoned: bool = False  # `spec.unschedulable`
+    cordoned: bool = False
+    silent: bool = False
 
     def __post_init__(self) -> None:
         freeze(self, "labels")
@@ -183,7 +191,14 @@ def refusal(demands: Demands, name: str, host: Host) -> Refusal | None:
     ):
         detail = f"node {name} meets none of the terms of the pod's required node affinity"
         return Refusal(reason=Reason.NODE_AFFINITY_UNMET, detail=detail)
-    return None
+    return _silence(name, host)
+
+
+def _silence(name: str, host: Host) -> Refusal | None:
+    if not host.silent:
+        return None
+    detail = f"the agent of node {name} is silent: its kubelet offers none of its cards"
+    return Refusal(reason=Reason.AGENT_SILENT, detail=detail)
 
 
 def refusals(
@@ -197,13 +212,17 @@ def refusals(
 NOT_READY: Final = "NotReady"
 """The state of a node whose kubelet says that it isn't ready, or says nothing."""
 
+SILENT: Final = "AgentSilent"
+"""The state of a node whose kubelet has lost the agent, and offers none of its cards."""
+
 
 def states(host: Host) -> tuple[str, ...]:
-    """Return what keeps new pods from a node: `NotReady`, `cordoned`, `tainted KEY`; or nothing."""
+    """Return what keeps new pods from a node, as `NotReady` or `tainted KEY`; or nothing."""
     keys = dict.fromkeys(each.key for each in host.taints if each.effect in _BARRING)
     cordoned = host.cordoned or UNSCHEDULABLE in keys
     return (
         *((NOT_READY,) if not _NOT_READY.isdisjoint(keys) else ()),
+        *((SILENT,) if host.silent else ()),
         *(("cordoned",) if cordoned else ()),
         *(f"tainted {key}" for key in keys if key not in {*_NOT_READY, UNSCHEDULABLE}),
     )

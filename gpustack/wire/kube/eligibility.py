@@ -14,7 +14,11 @@ from gpustack.model.cluster.eligibility import (
     Term,
     Toleration,
 )
+from gpustack.model.node import Node
 from gpustack.model.request import BadRequest
+from gpustack.wire.annotations import annotations_of
+from gpustack.wire.keys import Keys
+from gpustack.wire.kube.quantities import parse_quantity
 from gpustack.wire.quoting import quoted
 
 _TAINT_OF: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
@@ -37,8 +41,22 @@ _KINDS: Final[Mapping[type, str]] = MappingProxyType(
 T = TypeVar("T")
 
 
-def parse_host(node: Mapping[str, Any]) -> Host:
-    """Return a node's labels and taints.
+def agent_silent(keys: Keys, node: Mapping[str, Any], described: Node) -> bool:
+    """Say whether a kubelet offers nothing of the cards that its node's agent has described.
+
+    It does so as soon as it loses the agent. A node without any amounts says nothing of that.
+    """
+    offered = (node.get("status") or {}).get("allocatable")
+    if not offered or not described.healthy or keys.gpu_devices not in annotations_of(node):
+        return False
+    try:
+        return parse_quantity(offered.get(keys.vcuda_core, 0)) <= 0
+    except ValueError:
+        return False  # what can't be read is not known to be nothing
+
+
+def parse_host(node: Mapping[str, Any], *, silent: bool = False) -> Host:
+    """Return a node's labels and taints, and whether its agent is silent.
 
     Conditions count as the taints that the node controller is about to make of them, so that a
     snapshot taken in between gives the same result.
@@ -55,7 +73,8 @@ def parse_host(node: Mapping[str, Any]) -> Host:
         if name is not None:
             taints[Taint(key=f"{OWN_TAINTS}{name}")] = None
     labels = (node.get("metadata") or {}).get("labels") or {}
-    return Host(labels=labels, taints=tuple(taints), cordoned=bool(spec.get("unschedulable")))
+    cordoned = bool(spec.get("unschedulable"))
+    return Host(labels=labels, taints=tuple(taints), cordoned=cordoned, silent=silent)
 
 
 def parse_demands(pod: Mapping[str, Any]) -> Demands:

@@ -39,8 +39,7 @@ def installed(
 ) -> pathlib.Path:
     """Return a folder outside the checkout, where every user may read the installed collection."""
     folder = tmp_path_factory.mktemp("away")
-    # below the folder that `make test` makes for itself alone
-    for parent in (folder, *folder.parents[:3]):
+    for parent in (folder, *folder.parents[:3]):  # `make test` makes one of them for itself alone
         parent.chmod(parent.stat().st_mode | 0o055)
     archive = collection.build(folder)
     done = command(folder, "ansible-galaxy", "collection", "install", "--offline", str(archive),
@@ -90,7 +89,7 @@ def test_another_time_umask_and_checkout_give_the_same_bytes(
     checkout = tmp_path / "checkout"
     before = os.umask(0o077)
     try:
-        for name in ("gpustack/__init__.py", "playbooks", "roles", "inventories",
+        for name in ("gpustack/__init__.py", "playbooks", "roles", "inventories", "monitoring",
                      *collection.FILES):  # fmt: skip
             source = layout.ROOT / name
             # in another order, too, which is the file system's for ansible-galaxy
@@ -113,8 +112,10 @@ def test_it_holds_the_product_and_nothing_else(installed: pathlib.Path) -> None:
     found = tree(installed)
     assert sorted(path.name for path in found.iterdir()) == [
         "CHANGELOG.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "inventories",
-        "meta", "playbooks", "plugins", "roles",
+        "meta", "monitoring", "playbooks", "plugins", "roles",
     ]  # fmt: skip
+    rules = "monitoring/rules/alerts.yml"
+    assert (found / rules).read_bytes() == (layout.ROOT / rules).read_bytes()
     assert sorted(path.stem for path in (found / "playbooks").glob("*.yml")) == PLAYBOOKS
     assert {path.name for path in (found / "playbooks").iterdir() if path.is_dir()} == {"tasks"}
     assert sorted(path.name for path in (found / "roles").iterdir()) == list(layout.ROLES)

@@ -1,4 +1,4 @@
-"""Verify has the doctor look at a GPU host."""
+"""Verify has the doctor look at each GPU host, and at the cluster."""
 
 import json
 import pathlib
@@ -9,6 +9,8 @@ from tests.ansible.rendering import run_role, words
 
 pytestmark = pytest.mark.long
 
+PARTS = {"gpustack_agent": "verify_doctor", "cluster_objects": "doctor"}
+
 
 def finding(check: str, level: str) -> dict[str, str]:
     """Return one of the doctor's; schema doctor.json."""
@@ -16,35 +18,62 @@ def finding(check: str, level: str) -> dict[str, str]:
     return {"check": check, "level": level, **said}
 
 
+@pytest.mark.parametrize("role", list(PARTS))
 @pytest.mark.parametrize(
     ("level", "accepted", "status"),
     [("ok", [], 0), ("warn", [], 0), ("fail", ["hook"], 0), ("fail", ["mounts"], 2)],
 )
 def test_only_what_fails_and_is_not_accepted_fails_verify(
-    tmp_path: pathlib.Path, level: str, accepted: list[str], status: int
+    tmp_path: pathlib.Path, role: str, level: str, accepted: list[str], status: int
 ) -> None:
     findings = {"findings": [finding("driver", "ok"), finding("hook", level)]}
-    done = verify(
-        tmp_path, f"cat <<'E'\n{json.dumps(findings)}\nE\nexit {int(level == 'fail')}", accepted
-    )
+    program = f"cat <<'E'\n{json.dumps(findings)}\nE\nexit {int(level == 'fail')}"
+    done = verify(tmp_path, role, program, accepted)
     assert done[0] == status, done[1]
     assert ("hook: is not there (it matters). run site.yml" in done[1]) == (status != 0)
 
 
-def test_a_release_without_a_doctor_passes_verify(tmp_path: pathlib.Path) -> None:
-    status, said = verify(tmp_path, "echo 'invalid choice: doctor' >&2; exit 2", [])
+@pytest.mark.parametrize("role", list(PARTS))
+def test_a_release_without_a_doctor_passes_verify(tmp_path: pathlib.Path, role: str) -> None:
+    status, said = verify(tmp_path, role, "echo 'invalid choice: doctor' >&2; exit 2", [])
     assert status == 0, said
 
 
-def verify(folder: pathlib.Path, program: str, accepted: list[str]) -> tuple[int, str]:
+def test_the_doctor_asks_the_cluster_of_the_site(tmp_path: pathlib.Path) -> None:
+    asked = tmp_path / "asked"
+    program = f'echo "$@" > {asked}\necho \'{{"findings": []}}\''
+    of_site = {"cluster_objects_domain": "example.com", "cluster_objects_namespace": "gpus"}
+    status, said = verify(tmp_path, "cluster_objects", program, [], **of_site)
+    assert status == 0, said
+    assert asked.read_text().split() == [
+        "doctor",
+        "--kubeconfig=/etc/kubernetes/admin.conf",
+        "--domain=example.com",
+        "--quota=gpus/gpuquota",
+        "--pool-label=gaia.tencent.com/gpu-pool",
+        "--output=json",
+    ]
+
+
+def test_verify_says_why_the_doctor_does_not_ask_a_cluster(tmp_path: pathlib.Path) -> None:
+    own = {"cluster_objects_kubeconfig": "/root/admin.conf"}
+    status, said = verify(tmp_path, "cluster_objects", "exit 3", [], **own)
+    assert status == 0, said
+    assert "verify runs no gpustack doctor: it would need" in said
+
+
+def verify(
+    folder: pathlib.Path, role: str, program: str, accepted: list[str], **variables: str
+) -> tuple[int, str]:
     """Run the role's part with a program in the doctor's stead; returns status and words."""
     doctor = folder / "opt/venv/bin/gpustack"
     doctor.parent.mkdir(parents=True)
     doctor.write_text(f"#!/bin/sh\n{program}\n")
     doctor.chmod(0o755)
-    variables = {
+    said = {
         "python_service_path": str(folder / "opt"),
-        "gpustack_agent_accepted_findings": accepted,
+        f"{role}_accepted_findings": accepted,
+        **variables,
     }
-    done = run_role(folder, "gpustack_agent", "verify_doctor", variables)
+    done = run_role(folder, role, PARTS[role], said)
     return done.returncode, words(done)

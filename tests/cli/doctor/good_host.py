@@ -6,6 +6,7 @@ import json
 import pathlib
 import subprocess
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -15,9 +16,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from gpustack.cli.doctor import check
+from gpustack.cli.doctor.check import CheckResult, NotChecked
 from gpustack.cli.doctor.host import services
-from gpustack.cli.doctor.host.reading import HostLocations
+from gpustack.cli.doctor.host.checks import CHECKS
+from gpustack.cli.doctor.host.reading import HostLocations, read
 from tests.agent.host import Host
+from tests.testbed.host_files import certificates
 
 SIMGPU = pathlib.Path(__file__).parents[2] / "simgpu" / "out"
 DRIVER = "535.261.03"
@@ -65,6 +70,7 @@ class GoodHost:
         self.scheduler = root / "scheduler-config.yaml"
         self.paths = HostLocations(
             agent_config=root / "doctor-agent.yml",
+            extender_config=root / "extender.yml",
             schedulers=(self.scheduler, root / "none.yaml"),
             devices=devices,
             modules=modules,
@@ -75,6 +81,13 @@ class GoodHost:
         for name in ("nvidia", "nvidia_uvm"):
             (modules / name).mkdir(parents=True)
         (modules / "nvidia" / "version").write_text(f"{DRIVER}\n")
+        self.metrics = certificates.authority("metrics").server("metrics", ("127.0.0.1",))
+        served = self.metrics.store(root, "metrics")
+        self.host.configuration["metrics"] = {
+            "listen": "127.0.0.1:0",
+            "certificate": str(served.certificate),
+            "key": str(served.key),
+        }
         self.scheduler.write_text(json.dumps(scheduler_config()))
         cards = root / "cards.json"
         found = [{"minor": minor, "uuid": f"GPU-{minor:036d}"} for minor in range(2)]
@@ -94,7 +107,9 @@ class GoodHost:
         self.agent_config: dict[str, Any] = yaml.safe_load(
             (self.host.root / "agent.yml").read_text()
         )
-        address, port = "127.0.0.1", self.host.agent.web.ports[0]
+        address = "127.0.0.1"
+        port, metrics_port = self.host.agent.web.ports
+        self.agent_config["metrics"]["listen"] = f"{address}:{metrics_port}"
         self.agent_config["http"] = {"address": address, "port": port}
         user = {"client-certificate": str(self.client_certificate), "token": token(days_left=300)}
         authority = base64.b64encode(certificate(days_left=3000, days_whole=3650).encode())
@@ -152,3 +167,18 @@ def scheduler_config(**changed: object) -> dict[str, Any]:
         "percentageOfNodesToScore": 100,
         "extenders": [entry | changed],
     }
+
+
+def examine(host: GoodHost) -> tuple[list[CheckResult], list[NotChecked]]:
+    """Return what the checks find, and what they leave out."""
+    found = list(check.run(CHECKS, read(host.paths)))
+    return (
+        [each for each in found if isinstance(each, CheckResult)],
+        [each for each in found if isinstance(each, NotChecked)],
+    )
+
+
+def bad(findings: Sequence[CheckResult]) -> list[tuple[str, str]]:
+    """Return the checks that find something wrong, each with its level, once."""
+    pairs = ((each.check, each.level.value) for each in findings if each.level.value != "ok")
+    return list(dict.fromkeys(pairs))

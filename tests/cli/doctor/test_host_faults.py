@@ -4,15 +4,12 @@ import json
 import pathlib
 import shutil
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from gpustack.cli.doctor import check
-from gpustack.cli.doctor.check import CheckResult, NotChecked
 from gpustack.cli.doctor.host.checks import CHECKS
-from gpustack.cli.doctor.host.reading import read
-from tests.cli.doctor.good_host import GoodHost, certificate, scheduler_config, token
+from tests.cli.doctor.good_host import GoodHost, bad, certificate, examine, scheduler_config, token
 
 Fault = Callable[[GoodHost], object]
 
@@ -21,20 +18,6 @@ Fault = Callable[[GoodHost], object]
 def host(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GoodHost]:
     with GoodHost(tmp_path, monkeypatch) as found:
         yield found
-
-
-def examine(host: GoodHost) -> tuple[list[CheckResult], list[NotChecked]]:
-    """Return what the checks find, and what they leave out."""
-    found = list(check.run(CHECKS, read(host.paths)))
-    return (
-        [each for each in found if isinstance(each, CheckResult)],
-        [each for each in found if isinstance(each, NotChecked)],
-    )
-
-
-def bad(findings: Sequence[CheckResult]) -> list[tuple[str, str]]:
-    pairs = ((each.check, each.level.value) for each in findings if each.level.value != "ok")
-    return list(dict.fromkeys(pairs))
 
 
 def replace_node(host: GoodHost) -> None:
@@ -210,6 +193,10 @@ def test_a_good_host_has_nothing_to_mend(host: GoodHost) -> None:
     assert {path: path.stat().st_mtime_ns for path in host.host.state.rglob("*")} == before
 
 
+def test_twelve_faults_of_a_host_have_checks_of_their_own() -> None:
+    assert len({check for _, check, level, _ in FAULTS.values() if level == "fail"}) >= 12
+
+
 def test_a_driver_that_does_not_answer_is_said_once(
     host: GoodHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,8 +219,8 @@ def test_a_host_without_cards_has_its_scheduler_checked(host: GoodHost) -> None:
     shutil.rmtree(host.paths.modules)
     findings, left_out = examine(host)
     assert bad(findings) == []
-    assert [each.check for each in findings] == ["scheduler-entry"]
-    assert len(left_out) == len(CHECKS) - 1
+    assert [each.check for each in findings] == ["scheduler-entry", "metrics"]
+    assert len(left_out) == len(CHECKS) - 2
     host.scheduler.unlink()
     findings, left_out = examine(host)
     assert bad(findings) == [

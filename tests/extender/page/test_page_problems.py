@@ -45,22 +45,23 @@ def test_every_problem_leads_to_where_it_is(browser: Browser, tmp_path: Path) ->
         snapshots.node(machine("gpu2", healthy=False, reason="XID 79")),
         {**snapshots.node(machine("gpu3")), **away},
         {**snapshots.node(machine("gpu4")), "spec": {"unschedulable": True}},
+        {**snapshots.node(machine("gpu5")), "status": {"allocatable": {"cpu": "8"}}},
         fleet.waiting("train", owner="train"),
     )
     with at(of_file(path)) as url:
         browser.open(url)
-        browser.waits(lambda: len(chips(browser)) == 4)
+        browser.waits(lambda: len(chips(browser)) == 5)
         levels = [level for level, _ in chips(browser)]
         texts = [text for _, text in chips(browser)]
-        assert levels == ["bad", "bad", "odd", "odd"]
-        assert texts[:2] == ["1 GPU unhealthy", "1 node not ready"]
-        assert texts[2].startswith("1 pod waiting, the oldest for ")
-        assert texts[3] == "1 node cordoned"
-        for number, nodes in ((1, ["gpu2"]), (2, ["gpu3", "gpu4"])):
+        assert levels == ["bad", "bad", "bad", "odd", "odd"]
+        assert texts[:3] == ["1 GPU unhealthy", "1 node not ready", "1 agent silent"]
+        assert texts[3].startswith("1 pod waiting, the oldest for ")
+        assert texts[4] == "1 node cordoned"
+        for number, nodes in ((1, ["gpu2"]), (2, ["gpu3", "gpu4", "gpu5"])):
             browser.find(f"#problems li:nth-child({number}) a").click()
             browser.waits(functools.partial(lists, browser, nodes))
             assert browser.script("return document.activeElement.id") == "nodes"
-        browser.find("#problems li:nth-child(3) a").click()
+        browser.find("#problems li:nth-child(4) a").click()
         browser.waits(lambda: browser.script("return document.activeElement.id") == "waiting")
         assert browser.problems() == []
 

@@ -70,9 +70,9 @@ class Authority:
         """Sign a certificate that lets its holder log in as a user of some groups."""
         return self._sign(_name(user, groups), oid.ExtendedKeyUsageOID.CLIENT_AUTH, (), valid)
 
-    def server(self, name: str, also: tuple[str, ...]) -> Pair:
+    def server(self, name: str, also: tuple[str, ...], *, valid: Validity = LASTING) -> Pair:
         """Sign a certificate of a server that is reached under these names and addresses."""
-        return self._sign(_name(name), oid.ExtendedKeyUsageOID.SERVER_AUTH, (name, *also), LASTING)
+        return self._sign(_name(name), oid.ExtendedKeyUsageOID.SERVER_AUTH, (name, *also), valid)
 
     def _sign(
         self,

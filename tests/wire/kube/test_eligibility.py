@@ -1,5 +1,6 @@
 """What pods and nodes of the API say about each other."""
 
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import pytest
@@ -18,7 +19,10 @@ from gpustack.model.cluster.eligibility import (
     Toleration,
 )
 from gpustack.model.request import BadRequest
-from gpustack.wire.kube.eligibility import parse_demands, parse_host
+from gpustack.wire.kube.eligibility import agent_silent, parse_demands, parse_host
+from gpustack.wire.nodes import decode_node
+from tests.cli import snapshots
+from tests.cli.snapshots import KEYS
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 TERMS = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
@@ -68,6 +72,33 @@ def test_a_condition_counts_as_the_taint_that_is_made_of_it(
     tainted = {**node, "spec": {"taints": [{"key": each.key, "effect": each.effect}
                                            for each in expected]}}  # fmt: skip
     assert parse_host(tainted).taints == expected
+
+
+@pytest.mark.parametrize(
+    ("offered", "silent"),
+    [
+        ({"cpu": "8", KEYS.vcuda_core: "0"}, True),
+        ({"cpu": "8"}, True),  # a kubelet forgets a plugin that stays away
+        ({"cpu": "8", KEYS.vcuda_core: "100"}, False),
+        ({KEYS.vcuda_core: "many"}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_an_agent_is_silent_when_its_kubelet_offers_no_card(
+    offered: dict[str, str] | None, silent: bool
+) -> None:
+    node = snapshots.node() | {"status": {"allocatable": offered}}
+    assert agent_silent(KEYS, node, decode_node(KEYS, node)) is silent
+
+
+def test_an_agent_without_healthy_cards_is_not_silent() -> None:
+    lost = tuple(replace(card, healthy=False) for card in snapshots.CARDS)
+    status = {"status": {"allocatable": {"cpu": "8"}}}
+    node = snapshots.node(replace(snapshots.NODE, cards=lost)) | status
+    assert not agent_silent(KEYS, node, decode_node(KEYS, node))
+    other = {"metadata": {"name": "cpu1"}} | status
+    assert not agent_silent(KEYS, other, decode_node(KEYS, other))
 
 
 class _Counted(str):

@@ -3,7 +3,7 @@
 from typing import Final
 
 from gpustack.cli.doctor.check import Check, Severity
-from gpustack.cli.doctor.host import agent, credentials, driver, facts, schedulers
+from gpustack.cli.doctor.host import agent, credentials, driver, facts, metrics, schedulers
 from gpustack.cli.doctor.host.facts import GPU_HOST, HostFacts
 
 _AGENT: Final = "systemctl restart gpustack-agent; journalctl --unit=gpustack-agent"
@@ -131,6 +131,14 @@ CHECKS: Final[tuple[Check[HostFacts], ...]] = (
         mend="run site.yml with --tags kube_scheduler",
         find=schedulers.entries,
         needs=(facts.SCHEDULERS,),
+        unread=_FAIL,
+    ),
+    Check(
+        name="metrics",
+        why="other machines read metrics there by certificate or token; alerts need them",
+        mend='docs/monitoring.md, "Metrics on other machines"',
+        find=metrics.addresses,
+        needs=(facts.METRICS,),
         unread=_FAIL,
     ),
 )

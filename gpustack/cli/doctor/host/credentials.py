@@ -26,14 +26,15 @@ def credentials(facts: HostFacts) -> list[Found]:
 
 def _problems(facts: HostFacts) -> Iterator[Found]:
     for each in facts.credentials:
-        found = _judge(each, facts.now)
+        found = judge(each, facts.now)
         if found is not None:
             level, text = found
             subject = f"{each.name} {each.place}".strip()
             yield Found(level=level, subject=subject, text=text)
 
 
-def _judge(credential: Credential, now: datetime.datetime) -> tuple[Severity, str] | None:
+def judge(credential: Credential, now: datetime.datetime) -> tuple[Severity, str] | None:
+    """Say how bad a certificate or token is, and why; None where nothing is wrong with it."""
     if credential.problem:
         return Severity.FAIL, credential.problem
     validity = credential.validity

@@ -24,6 +24,7 @@ HOOK: Final = "hook"
 MOUNTS: Final = "mounts"
 KUBECONFIG: Final = "kubeconfig"
 SCHEDULERS: Final = "schedulers"
+METRICS: Final = "metrics"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,29 @@ class Credential:
     place: str = ""
     validity: Validity | None = None
     problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsAddress:
+    """An address on which a daemon lets other machines read its metrics.
+
+    Attributes:
+        daemon: its unit.
+        listen: the address and port of its configuration.
+        tokens: whether it takes tokens.
+        certificate: what it shows.
+        problem: why it gives no answer.
+        unnamed: a name by which readers come, and that the certificate doesn't have.
+        status: of its answer to a reader without rights; None where it gave none.
+    """
+
+    daemon: str
+    listen: str
+    tokens: bool
+    certificate: Credential
+    problem: str = ""
+    unnamed: str = ""
+    status: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +120,7 @@ class HostFacts:
         mount_socket: the socket of gpustack-mount.
         credentials: of the agent's kubeconfig.
         schedulers: the configurations of schedulers on this host.
+        metrics: the addresses on which other machines read metrics.
         unread: why an input can't be read, by its name.
         absent: why an input isn't looked at, by its name.
     """
@@ -118,6 +143,7 @@ class HostFacts:
     mount_socket: str = ""
     credentials: tuple[Credential, ...] = ()
     schedulers: tuple[SchedulerFile, ...] = ()
+    metrics: tuple[MetricsAddress, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
 

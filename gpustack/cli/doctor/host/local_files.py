@@ -109,6 +109,12 @@ def credentials(path: pathlib.Path) -> tuple[Credential, ...]:
     )
 
 
+def certificate(place: str) -> Credential:
+    """Return a server's certificate, which stands first in its file."""
+    (found,) = _certificates("certificate", {"certificate": place})
+    return found
+
+
 def _certificates(name: str, fields: Mapping[str, Any]) -> Iterator[Credential]:
     data, place = fields.get(f"{name}-data"), str(fields.get(name) or "")
     if not data and not place:
@@ -129,10 +135,10 @@ def _certificates(name: str, fields: Mapping[str, Any]) -> Iterator[Credential]:
 
 
 def _of_all(name: str, found: list[Validity]) -> Validity:
-    """Return the dates that count: the client's own stand first, of authorities one is enough."""
-    if name == "client-certificate":
-        return found[0]
-    return max(found, key=lambda each: each.ends)
+    """Return the dates that count: one's own stand first, of authorities one is enough."""
+    if name == "certificate-authority":
+        return max(found, key=lambda each: each.ends)
+    return found[0]
 
 
 def _tokens(user: Mapping[str, Any]) -> Iterator[Credential]:

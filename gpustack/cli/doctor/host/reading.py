@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import gpustack
-from gpustack.cli.doctor.host import driver, facts, local_files, services
+from gpustack.cli.doctor.host import driver, facts, local_files, metrics_listener, services
 from gpustack.cli.doctor.host.facts import HostFacts, NvmlAnswer
 from gpustack.model.errors import GpustackError
 from gpustack.wire.config import load_config
 
 AGENT_CONFIG: Final = pathlib.Path("/etc/gpustack/agent.yml")
+EXTENDER_CONFIG: Final = pathlib.Path("/etc/gpustack/extender.yml")
 SCHEDULER_CONFIGS: Final = (
     pathlib.Path("/etc/kubernetes/scheduler-config.yaml"),
     pathlib.Path("/etc/kubernetes/scheduler-policy-config.json"),
@@ -33,12 +34,14 @@ class HostLocations:
 
     Attributes:
         agent_config: the agent's configuration.
+        extender_config: the extender's.
         schedulers: configurations of kube-scheduler, those that are there.
         devices: device nodes.
         modules: loaded modules, a folder each.
     """
 
     agent_config: pathlib.Path = AGENT_CONFIG
+    extender_config: pathlib.Path = EXTENDER_CONFIG
     schedulers: tuple[pathlib.Path, ...] = SCHEDULER_CONFIGS
     devices: pathlib.Path = pathlib.Path("/dev")
     modules: pathlib.Path = pathlib.Path("/sys/module")
@@ -56,11 +59,13 @@ def read(where: HostLocations) -> HostFacts:
     """Return the facts of this host."""
     reader = _Reader()
     schedulers = reader.take(facts.SCHEDULERS, lambda: local_files.schedulers(where.schedulers))
+    extender = functools.partial(metrics_listener.of_config, where.extender_config, "extender")
     found = HostFacts(
         now=datetime.datetime.now(datetime.UTC),
         version=gpustack.__version__,
         config_path=str(where.agent_config),
         schedulers=schedulers or (),
+        metrics=reader.take(facts.METRICS, extender) or (),
     )
     if schedulers and not where.agent_config.exists():
         why = f"there is no {where.agent_config}: this is no GPU host"
@@ -126,8 +131,10 @@ def _read_agent(reader: "_Reader", config: Mapping[str, Any], found: HostFacts) 
     )
     mounts = functools.partial(local_files.mount_socket, config["mount_socket"])
     kubeconfig = functools.partial(local_files.credentials, pathlib.Path(config["kubeconfig"]))
+    metrics = functools.partial(metrics_listener.of_section, "gpustack-agent", config["metrics"])
     found = replace(
         found,
+        metrics=(*(take(facts.METRICS, metrics) or ()), *found.metrics),
         plugin_sockets=take(facts.PLUGINS, plugins) or frozenset(),
         registry_sockets=take(facts.REGISTRY, registry) or frozenset(),
         hook=take(facts.HOOK, hook) or "",
