@@ -27,7 +27,7 @@ AVOIDED = (("victim", 60, "steady"), ("avoider", 20, "avoider"))
 
 Had = Callable[..., Mapping[str, float]]
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.clock
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,6 @@ def had(tmp_path_factory: pytest.TempPathFactory) -> Had:
     return run
 
 
-@pytest.mark.clock
 @pytest.mark.parametrize(
     "rule",
     [
@@ -59,7 +58,6 @@ def test_a_share_of_one_percent_is_kept_beside_bursts(had: Had, rule: str) -> No
     assert had(rule, SMALL)["victim"] >= PART * 1
 
 
-@pytest.mark.clock
 @pytest.mark.xfail(strict=True, reason=f"{COUNTED} the one that doesn't avoid the samples")
 def test_the_neighbour_of_one_that_avoids_samples_keeps_its_share(had: Had) -> None:
     assert had("samples-last", AVOIDED)["victim"] >= 60 - POINTS
