@@ -51,8 +51,9 @@ class OldPages:
     def _is_late(self, owner: Owner, slot: SlotUse, launched_ns: int) -> bool:
         if slot.activity_generation is None or launched_ns == 0:
             return False
-        pages = self._published.get(owner)
-        known = [page for at_ns, page in pages or () if at_ns + _APPLY_NS <= launched_ns]
-        if not pages or not known:
-            return False
-        return not known[-1] <= slot.activity_generation <= pages[-1][1]
+        pages = self._published.get(owner, collections.deque())
+        # the last ones first: nearly all launches are of this moment
+        for at_ns, generation in reversed(pages):
+            if at_ns + _APPLY_NS <= launched_ns:
+                return not generation <= slot.activity_generation <= pages[-1][1]
+        return False
