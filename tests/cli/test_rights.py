@@ -10,6 +10,7 @@ from tests.cli import snapshots
 from tests.fakes.kube_api import FakeKubeApi
 
 PODS = r"/api/v1/(namespaces/[^/]+/)?pods"
+NODES = r"/api/v1/nodes"
 
 
 @pytest.fixture
@@ -21,19 +22,25 @@ def api() -> Iterator[FakeKubeApi]:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("refused", "words"),
     [
-        ["get", "pods", "--namespace", "others"],
-        ["get", "nodes"],
-        ["explain", "others/web"],
-        ["usage"],
-        ["snapshot"],
+        (PODS, ["get", "pods", "--namespace", "others"]),
+        (PODS, ["get", "nodes"]),
+        (PODS, ["explain", "others/web"]),
+        (PODS, ["usage"]),
+        (PODS, ["snapshot"]),
+        (NODES, ["get", "pods"]),
+        (NODES, ["get", "pods", "-w"]),
     ],
 )
-def test_a_namespace_that_is_not_the_callers_is_one_line(
-    api: FakeKubeApi, tmp_path: pathlib.Path, words: list[str], capsys: pytest.CaptureFixture[str]
+def test_what_the_caller_may_not_read_is_one_line(
+    api: FakeKubeApi,
+    tmp_path: pathlib.Path,
+    refused: str,
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    api.faults.fail("GET", PODS, status=403, times=9, reason="Forbidden")
+    api.faults.fail("GET", refused, status=403, times=9, reason="Forbidden")
     path = api.write_kubeconfig(tmp_path / "kubeconfig")
     assert main([*words, "--kubeconfig", str(path)]) == 2
     said = capsys.readouterr()

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpustack.cli.main import main
 from tests.cli.snapshots import node, pod, quota
 from tests.fakes.kube_api import FakeKubeApi
 
@@ -96,16 +95,3 @@ def test_a_quota_that_breaks_is_told_and_waited_for(
         mended = {"data": {"gpu_quota": '{"default": {"quota": {"T4": 2}}}'}}
         api.edit("configmaps", "gpuquota", mended, "kube-system")
         assert command.line().split() == ["MODIFIED", "default", "T4", "0", "2", "2"]
-
-
-@pytest.mark.parametrize("words", [["get", "pods"], ["get", "pods", "-w"]])
-def test_an_identity_without_rights_gets_one_line(
-    api: FakeKubeApi, tmp_path: pathlib.Path, words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    api.faults.fail("GET", r"/api/v1/nodes", status=403, times=1)
-    path = api.write_kubeconfig(tmp_path / "kubeconfig")
-    assert main([*words, "--kubeconfig", str(path)]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    [line] = said.err.splitlines()
-    assert "403" in line
