@@ -110,7 +110,13 @@ class LimitsFiles:
                     _make_private(each)
                 idle = functools.cache(lambda: not self._may_run(pod_uid, placement.name))
                 _leave_newer(folder)
-                before, missing = _look(folder, idle, layout)
+                before = _read(mapped.read_limits, folder / "limits", idle, layout)
+                missing = {"limits"} if before is None else set()
+                if _is_missing(mapped.read_activity, folder / "activity", idle, layout):
+                    missing.add("activity")
+                if _is_missing(mapped.read_ledger, folder / "ledger", idle, layout):
+                    missing.add("ledger")
+                _refuse_newer(folder, lambda: missing and two_slot_page.check_layout(layout))
                 renews = bool(missing) and (missing == _ALL_FILES or idle())
                 if renews and self._mounts.renew(folder, self.held.let_go):
                     missing.update(_ALL_FILES)
@@ -221,25 +227,6 @@ def _leave_newer(folder: pathlib.Path) -> None:
     for name, read in reads:
         with contextlib.suppress(OSError, LayoutError):  # missing or damaged: the caller sees to it
             _refuse_newer(folder / name, functools.partial(read, folder / name))
-
-
-def _look(
-    folder: pathlib.Path, idle: Callable[[], bool], layout: int
-) -> tuple[Limits | None, set[str]]:
-    """Return the limits as they are, and which of the three files have to be made.
-
-    Raises:
-        LimitsFilesError: some have to be, of a layout that only a newer agent writes.
-    """
-    before = _read(mapped.read_limits, folder / "limits", idle, layout)
-    missing = {"limits"} if before is None else set()
-    if _is_missing(mapped.read_activity, folder / "activity", idle, layout):
-        missing.add("activity")
-    if _is_missing(mapped.read_ledger, folder / "ledger", idle, layout):
-        missing.add("ledger")
-    if missing:
-        _refuse_newer(folder, functools.partial(two_slot_page.check_layout, layout))
-    return before, missing
 
 
 def _refuse_newer(path: pathlib.Path, check: Callable[[], object]) -> None:
