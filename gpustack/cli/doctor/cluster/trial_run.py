@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
-from gpustack.cli.doctor.cluster.facts import SHARE, WHOLE_CARD, GpuNode, TrialKind, Trial
+from gpustack.cli.doctor.cluster.facts import SHARE, WHOLE_CARD, GpuNode, Trial, TrialKind
 from gpustack.cli.output import printing
 from gpustack.model.cluster.eligibility import NOT_READY, states
 from gpustack.model.place import place

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gpustack.cli.doctor.check import Found, Severity, judged
-from gpustack.cli.doctor.cluster.facts import SHARE, WHOLE_CARD, ClusterFacts, TrialKind, Trial
+from gpustack.cli.doctor.cluster.facts import SHARE, WHOLE_CARD, ClusterFacts, Trial, TrialKind
 from gpustack.model.errors import GpustackError
 from gpustack.model.node import Node
 from gpustack.model.units import MEMORY_UNIT_BYTES
