@@ -84,6 +84,7 @@ VALUES = {
     "policies": "exact",
     "memory_mib": "1",
     "interval": "1",
+    "pod_seconds": "1",
 }
 COUNTED = {("what-if", "--drain"), ("get", "--state"), ("top", "--agent")}  # all of them count
 

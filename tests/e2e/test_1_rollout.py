@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.cluster import workloads
 from tests.cluster.rollout import PlaybookError
 from tests.cluster.site import Site
 
@@ -53,9 +54,11 @@ def test_nodes_offer_a_hundred_cores_and_320_memory_units_a_card(site: Site) -> 
         assert allocatable["tencent.com/vcuda-memory"] == "640"
 
 
-def test_verify_passes(site: Site) -> None:
-    recap = site.playbook("verify")
+def test_verify_passes_with_a_pod_of_each_kind_on_each_host(site: Site) -> None:
+    image = f"--extra-vars=cluster_objects_trial_image={workloads.CUDA_IMAGE}"
+    recap = site.playbook("verify", image)
     assert all(line.failed == 0 and line.changed == 0 for line in recap.values())
+    assert site.kubectl.items("pods") == []
 
 
 def test_hosts_have_the_versions_that_the_reference_names(site: Site) -> None:

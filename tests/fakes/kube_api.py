@@ -6,11 +6,11 @@
         api.faults.fail("PATCH", r"/pods/", status=500, times=1)
 
 It serves list (pages, field and label selectors), watch (bookmarks, 410), get, create, patch, put,
-delete, ``pods/NAME/status`` and ``pods/NAME/binding``, for any resource of any group, and it
-reviews ``tokens`` and ``rights``. ``requests``
-has every request. Faults and delays are in ``faults``; ``hold_watches`` keeps changes from watchers
-until ``release_watches``, so that a test of lag doesn't sleep, and ``lag_seconds`` delays each
-change by so much.
+delete, ``pods/NAME/status`` and ``pods/NAME/binding``, for any resource of any group,
+``pods/NAME/log`` from the pod's field ``log``, and it reviews ``tokens`` and ``rights``.
+``requests`` has every request. Faults and delays are in ``faults``; ``hold_watches`` keeps changes
+from watchers until ``release_watches``, so that a test of lag doesn't sleep, and ``lag_seconds``
+delays each change by so much.
 """
 
 import json

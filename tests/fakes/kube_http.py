@@ -148,9 +148,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def _send(self, status: int, body: KubeObject) -> None:
-        raw = json.dumps(body).encode()
+        self._send_raw(status, "application/json", json.dumps(body).encode())
+
+    def _send_raw(self, status: int, kind: str, raw: bytes) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(raw)))
         self.end_headers()
         self.wfile.write(raw)
@@ -169,6 +171,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         api, body = self.server.api, request.body or {}
         if request.method == "POST" and key[0] in kube_rules.REVIEWS:
             return 201, kube_rules.reviewed(key[0], body, api.tokens, api.rights)
+        if request.method == "GET" and path["sub"] == "log":
+            store = self.server.api.store
+            self._send_raw(200, "text/plain", store.get(key)["log"].encode())
+            return 200, None
         return self._object(request, key, path["sub"] or "")
 
     def _object(self, request: Request, key: Key, sub: str) -> tuple[int, KubeObject]:

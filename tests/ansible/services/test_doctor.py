@@ -55,6 +55,16 @@ def test_the_doctor_asks_the_cluster_of_the_site(tmp_path: pathlib.Path) -> None
     ]
 
 
+def test_pods_are_run_where_an_image_is_named(tmp_path: pathlib.Path) -> None:
+    asked = tmp_path / "asked"
+    program = f'echo "$@" > {asked}\necho \'{{"findings": []}}\''
+    own = {"kube_scheduler_manager": "own", "cluster_objects_trial_image": "site.example/base:1"}
+    status, said = verify(tmp_path, "cluster_objects", program, [], **own)
+    assert status == 0, said
+    told = ["--run-pods=site.example/base:1", "--namespace=default", "--scheduler-name=gpustack"]
+    assert asked.read_text().split()[-3:] == told
+
+
 def test_verify_says_why_the_doctor_does_not_ask_a_cluster(tmp_path: pathlib.Path) -> None:
     own = {"cluster_objects_kubeconfig": "/root/admin.conf"}
     status, said = verify(tmp_path, "cluster_objects", "exit 3", [], **own)

@@ -3,13 +3,14 @@
 from typing import Final
 
 from gpustack.cli.doctor.check import Check, Severity
-from gpustack.cli.doctor.cluster import control_plane, nodes, pods, records
+from gpustack.cli.doctor.cluster import control_plane, nodes, pods, records, trials
 from gpustack.cli.doctor.cluster.facts import (
     LEASES,
     NODES,
     PODS,
     POLICIES,
     QUOTA,
+    TRIALS,
     VERSION,
     ClusterFacts,
 )
@@ -121,3 +122,15 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
         needs=(PODS,),
     ),
 )
+
+TRIAL_CHECKS: Final[tuple[Check[ClusterFacts], ...]] = tuple(
+    Check(
+        name=name,
+        why="what users get there isn't what the scheduler counts, or it doesn't run at all",
+        mend="on that host: gpustack doctor --host; journalctl -u gpustack-agent",
+        find=find,
+        needs=(NODES, PODS, TRIALS),
+    )
+    for name, find in (("share-pods", trials.shares), ("whole-card-pods", trials.whole_cards))
+)
+"""Those for which pods are run."""

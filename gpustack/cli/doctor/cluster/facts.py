@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gpustack.model.cluster.eligibility import Host
 from gpustack.model.node import Node
+from gpustack.model.units import CORES_PER_CARD
 from gpustack.wire.annotations import BadAnnotation, annotations_of
 from gpustack.wire.files.snapshots import Snapshot
 from gpustack.wire.keys import Keys
@@ -21,6 +22,7 @@ PODS: Final = "pods"
 QUOTA: Final = "quota"
 POLICIES: Final = "policies"
 LEASES: Final = "leases"
+TRIALS: Final = "trials"
 
 GPU_LABEL: Final = "nvidia-device-enable"
 """The label that site.yml lays on the nodes of GPU hosts, with the value `enable`."""
@@ -101,6 +103,50 @@ class AdmissionPolicies:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrialKind:
+    """A kind of trial pod.
+
+    Attributes:
+        name: as the output has it.
+        limits: of vcuda-core and vcuda-memory, as the API has them; none where zero.
+    """
+
+    name: str
+    cores: int
+    memory_units: int
+
+    def limits(self, keys: Keys) -> dict[str, str]:
+        """Return the limits of the pod's container."""
+        memory = {keys.vcuda_memory: str(self.memory_units)} if self.memory_units else {}
+        return {keys.vcuda_core: str(self.cores), **memory}
+
+
+SHARE: Final = TrialKind(name="share", cores=10, memory_units=4)
+WHOLE_CARD: Final = TrialKind(name="whole card", cores=CORES_PER_CARD, memory_units=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A pod that was run, or should have been.
+
+    Attributes:
+        node: the name of the node that it was for.
+        kind: what it asked for.
+        problem: why none could be made; empty where one was.
+        room: whether there was room for one; without it none was made, and `problem` says why.
+        pod: as the API server had it last.
+        printed: the beginning of what it printed.
+    """
+
+    node: str
+    kind: TrialKind
+    problem: str = ""
+    room: bool = True
+    pod: Mapping[str, Any] | None = None
+    printed: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
     """A cluster at one moment.
 
@@ -112,6 +158,7 @@ class ClusterFacts:
         version: of the API server, as it says it.
         policies: the admission policies.
         leases: of the schedulers.
+        trials: the pods that were run.
         unread: why an input can't be read, by its name.
         absent: why an input isn't looked at, by its name.
     """
@@ -123,6 +170,7 @@ class ClusterFacts:
     version: str = ""
     policies: AdmissionPolicies = field(default_factory=AdmissionPolicies)
     leases: tuple[Lease, ...] = ()
+    trials: tuple[Trial, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
 

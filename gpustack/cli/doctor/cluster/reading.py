@@ -7,13 +7,14 @@ from typing import Any, Final, TypeVar
 
 from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
 from gpustack.cli import options, source
-from gpustack.cli.doctor.cluster import facts
+from gpustack.cli.doctor.cluster import facts, trial_run
 from gpustack.cli.doctor.cluster.facts import (
     LEASES,
     NODES,
     PODS,
     POLICIES,
     QUOTA,
+    TRIALS,
     VERSION,
     AdmissionPolicies,
     ClusterFacts,
@@ -26,6 +27,9 @@ _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 # Those of kube-scheduler's own name, and of a scheduler of ours (the role kube_scheduler).
 _SCHEDULERS: Final = ("kube-scheduler", "gpustack-scheduler")
+POD_SECONDS: Final = 120
+"""How long the trial pods of one kind may take, where nothing else is told."""
+
 _T = TypeVar("_T")
 _SNAPSHOT: Final = "a snapshot doesn't have it; ask the cluster, without --snapshot"
 
@@ -47,10 +51,13 @@ def read(chosen: argparse.Namespace) -> ClusterFacts:
             absent=dict.fromkeys((VERSION, POLICIES, LEASES), _SNAPSHOT),
         )
     context = source.find(chosen)
-    reader = _Reader(KubeClient.of_context(context))
+    client = KubeClient.of_context(context)
+    reader = _Reader(client)
     version = reader.take(VERSION, reader.version)
     if reader.silent:  # each question would wait for as long again
-        silent = dict.fromkeys((NODES, PODS, QUOTA, POLICIES, LEASES), "no API server answers")
+        silent = dict.fromkeys(
+            (NODES, PODS, QUOTA, POLICIES, LEASES, TRIALS), "no API server answers"
+        )
         snapshot = options.parse(chosen, context, {"items": []})
         return ClusterFacts(
             keys=keys, now=now, snapshot=snapshot, unread=reader.unread, absent=silent
@@ -65,15 +72,32 @@ def read(chosen: argparse.Namespace) -> ClusterFacts:
         for item in reader.take(name, question) or ()
     ]
     snapshot = options.parse(chosen, context, {"items": items})
+    nodes = facts.gpu_nodes(keys, snapshot)
+    trials = None
+    if chosen.run_pods is not None and not reader.unread.keys() & {NODES, PODS}:
+        trials = reader.take(
+            TRIALS,
+            lambda: trial_run.run(client, keys, nodes, snapshot.pods, _wanted(chosen)),
+        )
     return ClusterFacts(
         keys=keys,
         now=now,
         snapshot=snapshot,
-        gpu_nodes=facts.gpu_nodes(keys, snapshot),
+        gpu_nodes=nodes,
         version=version or "",
         policies=reader.take(POLICIES, reader.policies) or AdmissionPolicies(),
         leases=reader.take(LEASES, reader.leases) or (),
+        trials=trials or (),
         unread=reader.unread,
+    )
+
+
+def _wanted(chosen: argparse.Namespace) -> trial_run.Wanted:
+    return trial_run.Wanted(
+        image=chosen.run_pods,
+        namespace=chosen.namespace or "default",
+        scheduler=chosen.scheduler_name or "",
+        seconds=chosen.pod_seconds or POD_SECONDS,
     )
 
 
