@@ -93,8 +93,7 @@ _ADMISSION: Final[Mapping[AdmissionReason, tuple[str, str]]] = {
     ),
     "LimitsNotWritten": (
         "the files with the share's limits can't be written, so it may not start",
-        "`journalctl -u gpustack-mount` on the node has the cause; often the host lacks memory for"
-        f" a small tmpfs. {_NEW_POD}.",
+        f"`journalctl -u gpustack-mount` on the node has the cause. {_NEW_POD}.",
     ),
     "NotAllocated": (
         "the kubelet starts a container with devices that the agent has given to none",
@@ -102,8 +101,8 @@ _ADMISSION: Final[Mapping[AdmissionReason, tuple[str, str]]] = {
     ),
     "NoCandidate": (
         "the API server shows no pod of this node that waits for so many devices",
-        "Of a static pod: write a decision on its mirror, then restart the kubelet. Else nothing:"
-        " the pod was deleted meanwhile.",
+        "Of a static pod: write a decision on its mirror, then restart the kubelet. Else see"
+        f" whether the pod was deleted meanwhile. {_NEW_POD}.",
     ),
     "PairingMismatch": (
         "the kubelet holds the devices for another pod than the one they were given to",
@@ -138,17 +137,11 @@ _DECISION: Final[Mapping[DecisionFailure, tuple[str, str]]] = {
     "Gone": ("the pod is gone, or another has its name", "Nothing."),
     "NotReady": (
         "the extender doesn't know the cluster yet, or not any more",
-        "Wait half a minute after its start. If it stays, /readyz on its host says which list it"
-        " lacks.",
+        "Wait a moment after its start. If it stays, /readyz on its host says which list it lacks.",
     ),
     "Overtaken": (
         "the cards were given to another pod between the scheduler's two questions",
         f"{_AGAIN}.",
-    ),
-    "QuotaUnreadable": (
-        "the quota's ConfigMap can't be used",
-        "Mend the field that `gpustack doctor` names. Until then quota.on_error in extender.yml"
-        " says whether the last quota counts or pods are refused.",
     ),
     "ReadFailed": ("the API server gave no answer", f"{_API_SERVER}."),
     "ReadOnly": (
@@ -217,8 +210,8 @@ _EVENTS: Final[Mapping[EventReason, tuple[str, str]]] = {
     ),
     "UnhookedProcess": (
         "a process of the pod uses the card without the hook",
-        "Where an image starts programs without /etc/ld.so.preload (gVisor, a chroot, Docker in"
-        f" Docker), give it a whole card. {_PAST_LIMITS}.",
+        "A program that is linked statically, or for musl, or runs in a chroot reads no"
+        f" /etc/ld.so.preload: give it a whole card. {_PAST_LIMITS}.",
     ),
     "UserKeyIgnored": (
         "an annotation of a bound pod can't be read and is ignored",
