@@ -1,6 +1,8 @@
 """What the scheduler is told when there is no answer to give about nodes."""
 
+from gpustack.model.codes import DecisionFailure
 from gpustack.model.errors import GpustackError
+from gpustack.model.refusal import Reason
 
 
 class CannotDecide(GpustackError):
@@ -10,7 +12,7 @@ class CannotDecide(GpustackError):
         code: a short stable word for metrics.
     """
 
-    def __init__(self, code: str, text: str) -> None:
+    def __init__(self, code: DecisionFailure | Reason, text: str) -> None:
         super().__init__(text)
         self.code = code
 

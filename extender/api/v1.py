@@ -17,9 +17,8 @@ from extender.cache.pods import PodState
 from extender.cache.snapshot import ClusterSnapshot, SearchTakesTooLong, advise, standing
 from extender.extender_base import ExtenderBase
 from extender.observability.history import EVERY_SECONDS
-from gpustack.model.cures import CURES
+from gpustack.model.codes import MEANINGS
 from gpustack.model.explain.explanation import Explanation
-from gpustack.model.refusal import REASON_WORDS
 from gpustack.wire import explanations, violations
 
 _RETRY_SECONDS: Final = 1
@@ -54,8 +53,7 @@ def blueprint(extender: ExtenderBase) -> flask.Blueprint:
 
     @routes.get("/reasons")
     def reasons() -> flask.Response:
-        told = {each: {"words": words, "cure": CURES[each]} for each, words in REASON_WORDS.items()}
-        return _answer(told)
+        return _answer(MEANINGS)
 
     @routes.get("/explain/<namespace>/<pod>")
     def explain(namespace: str, pod: str) -> flask.Response:

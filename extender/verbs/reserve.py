@@ -15,6 +15,7 @@ from extender.requeue.requeue import Requeue
 from gpustack.model.equivalence import NodeResult
 from gpustack.model.placement import Placement
 from gpustack.model.quota.check import check
+from gpustack.model.refusal import Reason
 from gpustack.model.verification import verify
 
 _MOST_TRIES: Final = 20  # in turn: only the watches, and first tries of others, come in between
@@ -147,4 +148,4 @@ def refuse_unplaceable(pod: PodState) -> None:
     if pod.deletion:
         raise CannotDecide("Deleted", f"pod {pod.full_name} is being deleted")
     if pod.problem is not None:
-        raise CannotDecide("BadRequest", f"pod {pod.full_name}: {pod.problem.message}")
+        raise CannotDecide(Reason.BAD_REQUEST, f"pod {pod.full_name}: {pod.problem.message}")

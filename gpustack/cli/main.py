@@ -24,8 +24,8 @@ from gpustack.cli.plan import replay, what_if
 from gpustack.cli.top import top
 from gpustack.cli.version import version
 from gpustack.command_line import Parser
+from gpustack.model.codes import MEANINGS
 from gpustack.model.errors import GpustackError
-from gpustack.model.refusal import Reason
 
 COMMANDS: Final = (
     topo, card, graph, doctor, get, usage, top, explain, what_if, replay, snapshot, version,
@@ -59,7 +59,9 @@ def parser() -> argparse.ArgumentParser:
     about = commands.add_parser(
         "help", help="the same as COMMAND --help; of a reason's code, what to do about it"
     )
-    about.add_argument("about", metavar="COMMAND", nargs="?", choices=[*commands.choices, *Reason])
+    about.add_argument(
+        "about", metavar="COMMAND", nargs="?", choices=[*commands.choices, *MEANINGS]
+    )
     about.set_defaults(run=lambda chosen: _help_about(top, commands.choices, chosen.about))
     return top
 

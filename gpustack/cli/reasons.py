@@ -1,16 +1,18 @@
-"""What to do about each reason for which a pod gets no cards: `gpustack help CODE`."""
+"""What to do about each code of an Event, a refusal or a failed pod: `gpustack help CODE`."""
 
 import textwrap
 
-from gpustack.model.cures import CURES
-from gpustack.model.refusal import REASON_WORDS, Reason
+from gpustack.model.codes import MEANINGS
+
+_COLUMNS = 80
 
 
 def text(code: str) -> str:
     """Return the help of a code.
 
     Raises:
-        ValueError: there is no such code.
+        KeyError: there is no such code.
     """
-    reason = Reason(code)
-    return f"{reason}: {REASON_WORDS[reason]}\n\n{textwrap.fill(CURES[reason], 80)}"
+    meaning = MEANINGS[code]
+    cure = textwrap.fill(meaning.cure, _COLUMNS, break_on_hyphens=False)
+    return f"{code}: {meaning.words}\n\n{cure}\n\n{meaning.where}; {meaning.page}"

@@ -1,4 +1,4 @@
-"""Every reason has its cure, and each command that one names is one of ours."""
+"""Every code has its cure, and each command that one names is one of ours."""
 
 import re
 import shlex
@@ -7,30 +7,31 @@ import pytest
 
 from gpustack.cli.main import main, parser
 from gpustack.cli.reasons import text
-from gpustack.model.cures import CURES
-from gpustack.model.refusal import REASON_WORDS, Reason
+from gpustack.model.codes import MEANINGS
 
 NAMED = [
-    (reason, command)
-    for reason, cure in CURES.items()
-    for command in re.findall("`gpustack ([^`]+)`", cure)
+    (code, command)
+    for code, meaning in MEANINGS.items()
+    for command in re.findall("`gpustack ([^`]+)`", meaning.cure)
 ]
 
 
-@pytest.mark.parametrize("reason", Reason)
+@pytest.mark.parametrize("code", MEANINGS)
 def test_help_of_a_code_says_what_it_means_and_what_to_do(
-    reason: Reason, capsys: pytest.CaptureFixture[str]
+    code: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["help", reason]) == 0
+    assert main(["help", code]) == 0
     shown = capsys.readouterr().out
-    assert shown == text(reason) + "\n"
-    assert shown.startswith(f"{reason}: {REASON_WORDS[reason]}\n")
-    assert " ".join(shown.split()).endswith(CURES[reason])
+    meaning = MEANINGS[code]
+    assert shown == text(code) + "\n"
+    assert shown.startswith(f"{code}: {meaning.words}\n")
+    assert meaning.cure in " ".join(shown.split())
+    assert shown.endswith(f"{meaning.where}; {meaning.page}\n")
 
 
-@pytest.mark.parametrize(("reason", "command"), NAMED)
-def test_each_command_of_a_cure_is_one_of_ours(reason: Reason, command: str) -> None:
-    assert parser().parse_args(shlex.split(command)).command, reason
+@pytest.mark.parametrize(("code", "command"), NAMED)
+def test_each_command_of_a_cure_is_one_of_ours(code: str, command: str) -> None:
+    assert parser().parse_args(shlex.split(command)).command, code
 
 
 def test_a_code_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

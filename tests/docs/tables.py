@@ -27,9 +27,8 @@ from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.violations.reactions import FINDINGS
 from gpustack.agent.web import figures, metrics, self_metrics
 from gpustack.agent.web.usage import UsageReader
-from gpustack.model.cures import CURES
+from gpustack.model.codes import MEANINGS
 from gpustack.model.node import Node
-from gpustack.model.refusal import REASON_WORDS
 from gpustack.model.units import MOST_CARDS, MOST_LINKED_CARDS
 from gpustack.wire import nodes, pods, schemas, user_keys, violations
 from gpustack.wire.extender_v1.filter import MOST_NODES
@@ -229,11 +228,12 @@ def live_keys() -> str:
     return ", ".join(f"`{key}`" for key in reload.LIVE.values()) + "\n"
 
 
-def refusals() -> str:
-    """Return codes and words of refusals, and what to do."""
-    return rows(
-        ("code", "words", "what to do"),
-        ((f"`{each}`", words, CURES[each]) for each, words in REASON_WORDS.items()),
+def reasons() -> str:
+    """Return a section for each code: where it is met, its words, and what to do."""
+    found = sorted(MEANINGS.items(), key=lambda item: item[0].lower())
+    return "".join(
+        f"### {code}\n{each.where[0].upper()}{each.where[1:]}: {each.words}.\n\n{each.cure}\n\n"
+        for code, each in found
     )
 
 
@@ -276,7 +276,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "findings": findings,
     "faults of cards": faults,
     "keys that reload": live_keys,
-    "refusals": refusals,
+    "reasons": reasons,
     "limits": limits,
     "accounts": lambda: rows(("account", "who that is"), rights.ACCOUNTS.items()),
     "rights": lambda: rows(("object", "call", "field", *rights.ACCOUNTS), rights.table()),

@@ -1,4 +1,4 @@
-"""The tests that a decision, or the pages about Kubernetes and upgrades name are there."""
+"""The tests that a decision, a guide, or the pages about Kubernetes and upgrades name exist."""
 
 import pathlib
 import re
@@ -10,7 +10,8 @@ from tests.testbed.artifacts import kubernetes
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KUBERNETES = ROOT / "docs" / "reference" / "kubernetes.md"
 UPGRADES = ROOT / "docs" / "upgrades.md"
-PAGES = [*sorted((ROOT / "docs" / "decisions").glob("*.md")), KUBERNETES, UPGRADES]
+GUIDES = [ROOT / "docs" / f"{each}.md" for each in ("comparison", "install", "quota", "tenants")]
+PAGES = [*sorted((ROOT / "docs" / "decisions").glob("*.md")), KUBERNETES, UPGRADES, *GUIDES]
 NAMED = re.compile(r"`(?:tests/)?([\w/]+\.py)::(test_\w+)`")
 
 

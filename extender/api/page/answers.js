@@ -22,7 +22,7 @@ async function cure(code) {
   }
   const found = Object.hasOwn(reasons, code) ? reasons[code] : null;
   if (!found) return [];
-  return [make("p", { class: "cure" }, make("strong", {}, code), `: ${found.words}. ${found.cure}`)];
+  return [make("p", { class: "cure" }, make("strong", {}, code), `: ${found.words}. ${found.cure} (${found.page})`)];
 }
 
 async function explain(pod) {

@@ -5,17 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from gpustack.model.codes import AdmissionReason
 from gpustack.model.errors import GpustackError
+from gpustack.model.refusal import Reason
 
 
 class PluginRefusal(GpustackError):
-    """The plugin refuses. The kubelet shows the text to the user: it starts with a stable reason.
+    """The plugin refuses. The kubelet shows the text to the user: it starts with the reason."""
 
-    Attributes:
-        reason: one CamelCase word.
-    """
-
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: AdmissionReason | Reason, message: str) -> None:
         super().__init__(f"{reason}: {message}")
         self.reason = reason
 

@@ -25,6 +25,7 @@ from gpustack.agent.containers.share_limits import ShareLimits
 from gpustack.agent.identification.pod_identification import PodIdentification
 from gpustack.agent.identification.pod_matching import Match, Resource
 from gpustack.agent.node.host_files import HostFiles, HostFilesError, HostPaths
+from gpustack.model.refusal import Reason
 from gpustack.model.request import BadRequest
 from gpustack.wire.keys import Keys
 from gpustack.wire.kube import mount_paths
@@ -152,7 +153,7 @@ class Allocator:
         if container is None:
             name = found.container.name
             raise PluginRefusal(
-                "UnjustifiedDecision", f"nothing was decided for container {name!r}"
+                Reason.UNJUSTIFIED_DECISION, f"nothing was decided for container {name!r}"
             )
         self._decisions.check_cards(container)
         return record, container

@@ -117,7 +117,7 @@ class PodDecisions:
         chosen = parse_user_keys(self._keys, pod)
         if chosen.problems:
             problem = chosen.problems[0]
-            raise PluginRefusal("BadRequest", f"pod {'/'.join(name_of(pod))}: {problem}")
+            raise PluginRefusal(Reason.BAD_REQUEST, f"pod {'/'.join(name_of(pod))}: {problem}")
         request = chosen.choose_for(limits)
 
         def attempt(node: Node) -> Placement | Refusal:
@@ -222,4 +222,4 @@ def _wants_room(answer: object) -> bool:
 
 def _refused(refusal: Refusal) -> PluginRefusal:
     text = refusal.message + (f" ({refusal.detail})" if refusal.detail else "")
-    return PluginRefusal(refusal.reason.value, text)
+    return PluginRefusal(refusal.reason, text)

@@ -17,6 +17,7 @@ from gpustack.agent.containers.allocation_records import (
     PodRecord,
 )
 from gpustack.agent.node.inventory import CardInventory
+from gpustack.model.codes import AdmissionReason
 from gpustack.model.refusal import Reason
 from gpustack.model.verification import wrong_cards
 from gpustack.wire.pods import is_static
@@ -83,15 +84,17 @@ class PairingRefusals:
         for record, container in pairs:
             refusal = wrong_cards(node, (container.placement,))
             if refusal is not None and refusal.reason is Reason.CARD_RENUMBERED:
-                return self._fail(refusal.reason.value, refusal.detail, [record.uid])
+                return self._fail(refusal.reason, refusal.detail, [record.uid])
         return None
 
-    def mismatch(self, code: str, problem: str, uids: Sequence[str]) -> PluginRefusal:
+    def mismatch(self, code: AdmissionReason, problem: str, uids: Sequence[str]) -> PluginRefusal:
         """Count it and fail these pods; return the refusal for the kubelet."""
         self.mismatches += 1
         return self._fail(code, problem, uids)
 
-    def _fail(self, code: str, problem: str, uids: Sequence[str]) -> PluginRefusal:
+    def _fail(
+        self, code: AdmissionReason | Reason, problem: str, uids: Sequence[str]
+    ) -> PluginRefusal:
         """Fail the visible ones of these pods; return the refusal for the kubelet.
 
         A static pod can't be failed: the kubelet doesn't read the status of its mirror.

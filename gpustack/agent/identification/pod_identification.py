@@ -46,6 +46,7 @@ from gpustack.agent.identification.pod_matching import (
     match,
 )
 from gpustack.agent.identification.runtime import KubeletView, RuntimeView, running_names
+from gpustack.model.refusal import Reason
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire.keys import Keys
 from gpustack.wire.pods import finished, parse_limits
@@ -286,11 +287,11 @@ class PodIdentification:
         return None
 
     def _refuse_bad(self, pods: tuple[Pod, ...], call: AllocateCall) -> None:
-        bad = self._bad(pods, call)
-        if bad is not None:
+        if (bad := self._bad(pods, call)) is not None:
             pod, error = bad
             self.refused(pod, call.epoch)
-            raise PluginRefusal("BadRequest", f"pod {'/'.join(name_of(pod))}: {error}") from error
+            text = f"pod {'/'.join(name_of(pod))}: {error}"
+            raise PluginRefusal(Reason.BAD_REQUEST, text) from error
 
     def _is_new(self, pod: Pod, call: AllocateCall) -> bool:
         if uid_of(pod) in self._passed:

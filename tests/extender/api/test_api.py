@@ -1,5 +1,6 @@
 """`/v1`: answers to the page and other programs, always in the form of their schema."""
 
+import dataclasses
 import json
 import threading
 from pathlib import Path
@@ -10,8 +11,7 @@ import pytest
 from extender.api import v1
 from extender.api.app import create_app
 from gpustack.cli import main as cli
-from gpustack.model.cures import CURES
-from gpustack.model.refusal import REASON_WORDS, Reason
+from gpustack.model.codes import MEANINGS
 from gpustack.wire import schemas
 from tests.cli import snapshots
 from tests.extender.calls import bind, bound, filter_nodes, preempt
@@ -69,7 +69,7 @@ def test_the_cluster_follows_every_change(mini: MiniCluster) -> None:
 
 def test_every_reason_is_told_with_its_cure(mini: MiniCluster) -> None:
     told = get(mini, "reasons", "v1-reasons")
-    assert told == {each: {"words": REASON_WORDS[each], "cure": CURES[each]} for each in Reason}
+    assert told == {code: dataclasses.asdict(each) for code, each in MEANINGS.items()}
 
 
 def test_a_waiting_pod_has_its_age_and_its_owner(mini: MiniCluster) -> None:

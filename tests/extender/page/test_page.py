@@ -16,9 +16,8 @@ from selenium.common.exceptions import JavascriptException
 from selenium.webdriver.common.keys import Keys as Press
 from selenium.webdriver.support.select import Select
 
-from gpustack.model.cures import CURES
+from gpustack.model.codes import MEANINGS
 from gpustack.model.node import Card, Node
-from gpustack.model.refusal import REASON_WORDS, Reason
 from tests.cli import snapshots
 from tests.extender.calls import bound, filter_nodes
 from tests.extender.client import eventually
@@ -70,7 +69,8 @@ def test_the_advice_is_shown_on_demand_and_by_keyboard(page: Browser) -> None:
     button.send_keys(Press.ENTER)
     page.waits(lambda: "It would fit if" in page.text("#waiting .answer"))
     assert "asks 100 instead of 400 cores" in page.text("#waiting .answer")
-    cure = f"NoWholeCard: {REASON_WORDS[Reason.NO_WHOLE_CARD]}. {CURES[Reason.NO_WHOLE_CARD]}"
+    meaning = MEANINGS["NoWholeCard"]
+    cure = f"NoWholeCard: {meaning.words}. {meaning.cure} ({meaning.page})"
     assert page.text("#waiting .cure") == cure
     assert button.get_attribute("aria-expanded") == "true"
     button.send_keys(Press.SPACE)
