@@ -75,7 +75,9 @@ class Site:
             for path in self.on(host.name, "sh", "-c", script).splitlines()
         ]
 
-    def running(self, pod: str, *, seconds: float = 90) -> dict[str, Any]:
+    def running(
+        self, pod: str, *, namespace: str = "default", seconds: float = 90
+    ) -> dict[str, Any]:
         """Wait until every container of a pod runs; return the pod.
 
         Raises:
@@ -84,7 +86,7 @@ class Site:
         seen: dict[str, Any] = {}
 
         def look() -> bool:
-            seen.update(self.kubectl.get("pod", pod))
+            seen.update(self.kubectl.get("pod", pod, "-n", namespace))
             return kubectl.is_running(seen)
 
         try:

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cluster import workloads
 from tests.cluster.kubectl import KubectlError, annotations, is_running, wait_for
@@ -18,6 +19,9 @@ KERNEL_US = 10_000
 POINTS = 3.0
 LIMIT = "tencent.com/vcuda-core-limit"
 POLICY = "gpustack-requests"
+READ_METRICS = (
+    "import urllib.request as r; print(r.urlopen('http://127.0.0.1:5678/metrics').read().decode())"
+)
 ADVICE = "choose another mountPath"
 
 # What a tenant would put over its share: files of its own.
@@ -92,22 +96,57 @@ def place_of(pod: dict[str, Any]) -> tuple[str, str]:
     return pod["spec"]["nodeName"], annotations(pod)["tencent.com/predicate-gpu-idx-0"]
 
 
-def test_two_pods_get_their_shares_of_one_card(site: Site) -> None:
-    shares = {"less": 30, "more": 70}
+def accounts(site: Site, host: str) -> dict[str, float]:
+    """Return an agent's figures, of all its cards and namespaces together, by metric."""
+    text = site.on(host, "/opt/gpustack/venv/bin/python", "-c", READ_METRICS)
+    return {
+        sample.name: sum(each.value for each in family.samples if each.name == sample.name)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def neighbour(site: Site) -> collections.abc.Iterator[str]:
+    """Give another namespace."""
+    site.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "next"}})
+    yield "next"
+    site.kubectl.delete("namespace", "next")
+
+
+def test_two_tenants_get_their_shares_of_one_card_and_account_for_it(
+    site: Site, neighbour: str
+) -> None:
+    shares, namespaces = {"less": 30, "more": 70}, {"less": "default", "more": neighbour}
     for name, cores in shares.items():
         # Ahead: how soon a program wakes up on a busy host is not what is measured.
         command = [*launching(SECONDS), "--ahead", "--hold"]
-        site.kubectl.apply(workloads.pod(name, share(cores), command))
-    places = {place_of(site.running(name)) for name in shares}
+        pod = workloads.pod(name, share(cores), command)
+        pod["metadata"]["namespace"] = namespaces[name]
+        site.kubectl.apply(pod)
+    places = {place_of(site.running(name, namespace=namespaces[name])) for name in shares}
     assert len(places) == 1, "they are on one card"
+    [(host, _)] = places
+    before = accounts(site, host)
 
     def finished() -> dict[str, str]:
-        logs = {name: site.kubectl.run("logs", name) for name in shares}
+        logs = {name: site.kubectl.run("logs", name, "-n", namespaces[name]) for name in shares}
         return logs if all("launches" in text for text in logs.values()) else {}
 
     printed = wait_for("both to have launched for a minute", finished, seconds=3 * SECONDS)
+    after = accounts(site, host)
     used = {name: used_percent(text) for name, text in printed.items()}
     assert used == pytest.approx(shares, abs=POINTS)
+    gained = {name: after[name] - before[name] for name in after}
+    energy, seconds = "gpustack_{}_energy_joules_total", "gpustack_{}_gpu_seconds_total"
+    assert gained[energy.format("namespace")] > gained[energy.format("card_idle")]
+    assert gained[energy.format("namespace")] + gained[energy.format("card_idle")] == (
+        pytest.approx(gained[energy.format("card")], rel=0.01)
+    )
+    # Both hold all of one of two cards.
+    assert gained[seconds.format("namespace")] == (
+        pytest.approx(gained[seconds.format("card_idle")], rel=0.01)
+    )
 
 
 def test_a_changed_ceiling_holds_within_two_seconds(site: Site) -> None:

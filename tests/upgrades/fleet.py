@@ -22,10 +22,13 @@ CHANGING = (
     "'/usr/lib/python3/dist-packages/*__pycache__'",
     "/var/lib/apt/lists/auxfiles", "/var/lib/apt/lists/lock", "/var/lib/apt/lists/partial",
 )  # fmt: skip
+# Folders that systemd makes for any unit's files; the files themselves count.
+MADE = ("/var/lib/systemd/timers",)
 # Prints what an installation may leave on a host: files with their kind, mode, owner and target,
 # accounts, packages, units and the kernel's settings.
 LISTING = f"""
 find / -xdev \\( {" -o ".join(f"-path {path}" for path in CHANGING)} \\) -prune \\
+  {" ".join(f"-o -path {path}" for path in MADE)} \\
   -o -printf 'file %p %y %m %U:%G %l\\n'
 getent passwd; getent group; dpkg-query --show; apt-mark showmanual
 systemctl list-unit-files --no-legend | awk '{{print "unit", $1, $2}}'
