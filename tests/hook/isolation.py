@@ -40,7 +40,9 @@ All of this was tried on a simulated card; no real card has run it yet.
   record gives the card.
 - **ShareExceeded**: an Event on a pod with a container that had 3 s of GPU time beyond its share
   and 3 points, as the driver counts. Where `collect_gpu_time` says that this count is good, the
-  container's launches wait until that is paid, and it has the card in slices from then on.
+  container's launches wait until that is paid, and it has the card in slices from then on. Where
+  it doesn't, which is the default, only time counts that the ledgers of the card's other
+  containers don't claim.
 - **OldPage**: an Event on a pod with a process that has launched, before two looks in a row, more
   than a second after its activity page was replaced, and hasn't noted in the ledger that it goes by
   the new one. A process may note what it likes: this finds a hook that is stuck, not a liar.
@@ -68,6 +70,13 @@ not to attack: give whole cards to a tenant that you don't trust.
 # Ways that need a card, a privilege that voids every limit or another runtime: no test tries them.
 OPEN: Final = (
     (
+        "GPU time without a charge, while the ledger of another container on the card claims as"
+        " much: one that its user has there, too",
+        "without `collect_gpu_time` the driver's count may err, and what one ledger claims counts"
+        " against no other container: no ShareExceeded comes. The event for a process's maps does;"
+        " a hooked program that clears its own charges has what the card gives it, unseen",
+    ),
+    (
         "A program without the hook that maps its files as data, takes a place in the ledger and"
         " writes a charge there",
         "it passes for a hooked one: no event comes while memory and time stay below the share."
@@ -89,7 +98,7 @@ OPEN: Final = (
         " (LedgerDamaged)",
     ),
 )
-"""Reviewers tried these on the simulated card; no test here shows them yet."""
+"""Reviewers tried these; no test of an attack on the simulated card shows them yet."""
 
 DECLARED: Final = (
     (
