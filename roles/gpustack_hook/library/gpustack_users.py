@@ -127,8 +127,9 @@ class Users:
         links = (os.path.join(self._proc, pid, name) for name in ("ns/mnt", "root"))
         try:
             return tuple(map(os.readlink, links))
-        except PermissionError:  # in a container; the mounts themselves are for everyone to read
-            return (pid,)
+        # Root may not, in a container; and whoever may chroot has a root that is too deep to name.
+        except OSError:
+            return (pid,)  # its mounts are for everyone to read, unless it has ended
 
     def _ask_process(self, pid: str) -> None:
         mounted = set(self._mounted(pid))

@@ -203,19 +203,21 @@ def test_a_process_with_a_root_of_its_own_hides_no_other(host: GpuHost) -> None:
     assert users(host) == (["process 42 (python3)"], [BUILD])
 
 
+# EACCES: in a container root may read no namespace of the host's first process. ENAMETOOLONG: a
+# process of any container has made its root deeper than a path may be.
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENAMETOOLONG])
 def test_a_process_that_hides_its_namespace_is_asked_for_its_mounts(
-    host: GpuHost, monkeypatch: pytest.MonkeyPatch
+    host: GpuHost, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    # In a container root may read no namespace of the host's first process (EACCES).
     host.run(40, [])
     host.run(42, [f"{host.state}/hooks/{BUILD}"])
     module = runpy.run_path(str(MODULE))
-    monkeypatch.setattr(os, "readlink", _refuse)
+
+    def refuse(path: str) -> str:
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(os, "readlink", refuse)
     assert module["Users"](_arguments(host)).pods == ["process 42 (python3)"]
-
-
-def _refuse(path: str) -> str:
-    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
 def test_a_process_without_a_pod_is_told_by_its_number(host: GpuHost) -> None:
