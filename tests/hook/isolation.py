@@ -37,7 +37,8 @@ All of this was tried on a simulated card; no real card has run it yet.
   three of the last ten looks, that the driver shows for no process, or for the PID of a process
   of another container than now; with 3 s of GPU time and 3 points for such a PID, or for one whose
   process had ended before the agent saw it; or with a container that has processes there, which no
-  record gives the card.
+  record gives the card; or with processes whose container the kernel doesn't tell, because the path
+  of their cgroup is too long.
 - **ShareExceeded**: an Event on a pod with a container that had 3 s of GPU time beyond its share
   and 3 points, as the driver counts. Where `collect_gpu_time` says that this count is good, the
   container's launches wait until that is paid, and it has the card in slices from then on. Where

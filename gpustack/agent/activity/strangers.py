@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from gpustack.agent.activity.gpu_time_accounts import DEPTH_NS, POINTS
 from gpustack.agent.activity.nvml_usage import NOBODY, ContainerSample, NvmlUsage
 from gpustack.agent.containers.allocation_records import AllocationRecords, PodRecord
-from gpustack.agent.identification.process_owners import Owner
+from gpustack.agent.identification.process_owners import HIDDEN, Owner
 
 _Kept = TypeVar("_Kept")
 
@@ -100,6 +100,8 @@ class Strangers:
 
 def _words(owner: Owner, records: Collection[PodRecord]) -> str:
     uid, name = owner
+    if owner == HIDDEN:
+        return "a process whose cgroup can't be read, because its path is too long,"
     if owner == NOBODY:
         return "a process that has ended before the agent saw it"
     pod = next((f"{one.namespace}/{one.name}" for one in records if one.uid == uid), "")
