@@ -54,7 +54,8 @@ All of this was tried on a simulated card; no real card has run it yet.
   ([decision 16](decisions/0016-acting-on-violations.md)), so only `kill` ends it.
 - An Event is there for an hour. What lasts, or was found in the last ten minutes, stands at its pod
   on the extender's page, in `gpustack get pods` and in `gpustack explain POD`
-  ([the node's annotation](reference/nodes.md) has it); UnexplainedUse, which is no pod's, doesn't.
+  ([the node's annotation](reference/nodes.md) has it); UnexplainedUse, which is no pod's, doesn't,
+  but comes again while processes stay that no record gives the card.
 - **unaccounted**: memory that the driver sees of a container, outside its ledger. It
   counts against the share, so that the container's next honest request is refused, and it is a
   metric.

@@ -64,3 +64,11 @@ def test_a_process_that_hides_its_cgroup_is_told_on_the_node(stage: Stage) -> No
     assert event.reason == "UnexplainedUse"
     assert "a process whose cgroup can't be read" in str(event.message)
     assert f"has processes on card {CARD.uuid}" in str(event.message)
+
+
+def test_a_stranger_that_stays_is_told_again(stage: Stage) -> None:
+    """An Event is there for an hour."""
+    stage.share("taker")
+    _use(stage, "uid-taker", "sidecar")
+    look(stage, 610)
+    assert [each.reason for each in stage.events] == ["UnexplainedUse"] * 2
