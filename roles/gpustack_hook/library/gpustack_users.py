@@ -136,9 +136,15 @@ class Users:
         self.hooks.update(name for kind, name in mounted if kind == "hooks")
         if mounted:
             self.living = True
-            match = _CGROUP_UID.search(self._read(pid, "cgroup"))
+            match = _CGROUP_UID.search(self._cgroup(pid))
             name = match.group(1).replace("_", "-") if match else ""
             self._found.add(name or f"process {pid} ({self._read(pid, 'comm').strip()})")
+
+    def _cgroup(self, pid: str) -> str:
+        try:
+            return self._read(pid, "cgroup")
+        except OSError:
+            return ""  # its path is too long, or the process has ended: then it has no name either
 
     def _mounted(self, pid: str) -> Iterator[tuple[str, str]]:
         """Yield kind and name of each folder of ours that a process has mounted."""

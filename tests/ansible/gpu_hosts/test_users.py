@@ -151,17 +151,11 @@ def test_a_living_container_is_found_by_its_mounts(
     assert users(host) == (["research/job-1"], builds)
 
 
-@pytest.mark.parametrize(
-    ("root", "place"),
-    [
-        ("/", "/"),  # a disk of its own
-        ("/@var/lib/gpustack", "/@var/lib/gpustack"),  # a subvolume
-        (r"/a\040b", r"/a\040b"),  # bound there from a folder of another disk
-    ],
-)
-def test_a_state_folder_that_is_a_mount_is_found(host: GpuHost, root: str, place: str) -> None:
+# A disk of its own, a subvolume, and a folder of another disk that is bound there.
+@pytest.mark.parametrize("root", ["/", "/@var/lib/gpustack", r"/a\040b"])
+def test_a_state_folder_that_is_a_mount_is_found(host: GpuHost, root: str) -> None:
     host.mount(("8:1", "/", "/"), ("8:1", "/old", str(host.state)), ("9:2", root, str(host.state)))
-    host.run(42, [os.path.join(place, f"hooks/{OLDER}")], device="9:2")
+    host.run(42, [os.path.join(root, f"hooks/{OLDER}")], device="9:2")
     assert users(host) == (["process 42 (python3)"], [OLDER])
 
 
@@ -222,6 +216,13 @@ def test_a_process_that_hides_its_namespace_is_asked_for_its_mounts(
 
 def test_a_process_without_a_pod_is_told_by_its_number(host: GpuHost) -> None:
     host.run(42, [f"{host.state}/hooks/{BUILD}"])
+    assert users(host) == (["process 42 (python3)"], [BUILD])
+
+
+def test_a_process_whose_cgroup_cannot_be_read_is_told_by_its_number(host: GpuHost) -> None:
+    host.run(42, [f"{host.state}/hooks/{BUILD}"])
+    (host.proc / "42" / "cgroup").unlink()
+    (host.proc / "42" / "cgroup").mkdir()  # as a path that is longer than the kernel tells
     assert users(host) == (["process 42 (python3)"], [BUILD])
 
 
