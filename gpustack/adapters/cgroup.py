@@ -19,20 +19,32 @@ _CGROUPS: Final = pathlib.Path("/sys/fs/cgroup")
 _CONTAINER_ID: Final = re.compile(
     r"(?:^|/)(?:[^/]*-)?(?<!-conmon-)([0-9a-f]{64})(?:\.scope)?(?:/|$)"
 )
+HIDDEN: Final = "?"
+"""In the place of a container: the kernel doesn't say, as of a path that is longer than a page.
+
+Whoever may make cgroups, in namespaces of its own for one, makes them so deep (proc_cgroup_show in
+kernel/cgroup/cgroup.c).
+"""
+
 _MEMORY: Final = "memory"  # cgroup v1: the hierarchy that every container has a cgroup in
 _MOST_CGROUPS: Final = 256  # a container that may make cgroups of its own makes any number
 
 
 def container_of(pid: int, *, proc: pathlib.Path = _PROC) -> str | None:
-    """Return the ID of the container that a process runs in; None on the host or when it is gone.
+    """Return the ID of the container that a process runs in, or `HIDDEN`.
+
+    None on the host or when it is gone.
 
     Args:
         pid: the process, as the reader's PID namespace numbers it.
         proc: the proc file system of the same PID namespace.
     """
-    for _, path in _lines(pid, proc):
-        if (match := _CONTAINER_ID.search(path)) is not None:
-            return match.group(1)
+    try:
+        for _, path in _lines(pid, proc):
+            if (match := _CONTAINER_ID.search(path)) is not None:
+                return match.group(1)
+    except OSError:
+        return HIDDEN
     return None
 
 
@@ -46,7 +58,10 @@ def processes_beside(
         proc: the proc file system of the same PID namespace.
         cgroups: where cgroup v2, or the hierarchies of v1, are mounted.
     """
-    own = {controllers: path for controllers, path in _lines(pid, proc)}
+    try:
+        own = {controllers: path for controllers, path in _lines(pid, proc)}
+    except OSError:
+        return frozenset()
     by_controller = {name: path for names, path in own.items() for name in names.split(",")}
     path = by_controller.get(_MEMORY, own.get(""))
     match = None if path is None else _CONTAINER_ID.search(path)
@@ -58,10 +73,14 @@ def processes_beside(
 
 
 def _lines(pid: int, proc: pathlib.Path) -> Iterator[tuple[str, str]]:
-    """Yield controllers and path of each line: empty controllers are those of v2."""
+    """Yield controllers and path of each line: empty controllers are those of v2.
+
+    Raises:
+        OSError: the process is there, and its cgroups can't be read.
+    """
     try:
         text = (proc / str(pid) / "cgroup").read_bytes()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return  # it ended meanwhile
     # Users who may make cgroups name them, with any byte but a line feed.
     for line in text.split(b"\n"):

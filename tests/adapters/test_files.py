@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from gpustack.adapters.cgroup import container_of, processes_beside
+from gpustack.adapters.cgroup import HIDDEN, container_of, processes_beside
 from gpustack.adapters.systemd import Notifier, watchdog_seconds
 
 ID = "0123456789abcdef" * 4
@@ -121,3 +121,9 @@ def test_the_watchdog_of_another_process_is_not_ours(monkeypatch: pytest.MonkeyP
     assert watchdog_seconds() == 30
     monkeypatch.setenv("WATCHDOG_PID", "1")
     assert watchdog_seconds() == 0
+
+
+def test_a_cgroup_that_cannot_be_read_is_not_taken_for_the_hosts(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "7" / "cgroup").mkdir(parents=True)  # as a path that is longer than a page
+    assert container_of(7, proc=tmp_path) == HIDDEN
+    assert processes_beside(7, proc=tmp_path) == frozenset()

@@ -37,10 +37,13 @@ All of this was tried on a simulated card; no real card has run it yet.
   three of the last ten looks, that the driver shows for no process, or for the PID of a process
   of another container than now; with 3 s of GPU time and 3 points for such a PID, or for one whose
   process had ended before the agent saw it; or with a container that has processes there, which no
-  record gives the card.
+  record gives the card; or with processes whose container the kernel doesn't tell, because the path
+  of their cgroup is too long.
 - **ShareExceeded**: an Event on a pod with a container that had 3 s of GPU time beyond its share
   and 3 points, as the driver counts. Where `collect_gpu_time` says that this count is good, the
-  container's launches wait until that is paid, and it has the card in slices from then on.
+  container's launches wait until that is paid, and it has the card in slices from then on. Where
+  it doesn't, which is the default, only time counts that the ledgers of the card's other
+  containers don't claim.
 - **OldPage**: an Event on a pod with a process that has launched, before two looks in a row, more
   than a second after its activity page was replaced, and hasn't noted in the ledger that it goes by
   the new one. A process may note what it likes: this finds a hook that is stuck, not a liar.
@@ -51,7 +54,8 @@ All of this was tried on a simulated card; no real card has run it yet.
   ([decision 16](decisions/0016-acting-on-violations.md)), so only `kill` ends it.
 - An Event is there for an hour. What lasts, or was found in the last ten minutes, stands at its pod
   on the extender's page, in `gpustack get pods` and in `gpustack explain POD`
-  ([the node's annotation](reference/nodes.md) has it); UnexplainedUse, which is no pod's, doesn't.
+  ([the node's annotation](reference/nodes.md) has it); UnexplainedUse, which is no pod's, doesn't,
+  but comes again while processes stay that no record gives the card.
 - **unaccounted**: memory that the driver sees of a container, outside its ledger. It
   counts against the share, so that the container's next honest request is refused, and it is a
   metric.
@@ -67,6 +71,13 @@ not to attack: give whole cards to a tenant that you don't trust.
 
 # Ways that need a card, a privilege that voids every limit or another runtime: no test tries them.
 OPEN: Final = (
+    (
+        "GPU time without a charge, while the ledger of another container on the card claims as"
+        " much: one that its user has there, too",
+        "without `collect_gpu_time` the driver's count may err, and what one ledger claims counts"
+        " against no other container: no ShareExceeded comes. The event for a process's maps does;"
+        " a hooked program that clears its own charges has what the card gives it, unseen",
+    ),
     (
         "A program without the hook that maps its files as data, takes a place in the ledger and"
         " writes a charge there",
@@ -89,7 +100,7 @@ OPEN: Final = (
         " (LedgerDamaged)",
     ),
 )
-"""Reviewers tried these on the simulated card; no test here shows them yet."""
+"""Reviewers tried these; no test of an attack on the simulated card shows them yet."""
 
 DECLARED: Final = (
     (

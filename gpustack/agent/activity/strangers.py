@@ -15,11 +15,14 @@ from typing import Final, TypeVar
 from gpustack.agent.activity.gpu_time_accounts import DEPTH_NS, POINTS
 from gpustack.agent.activity.nvml_usage import NOBODY, ContainerSample, NvmlUsage
 from gpustack.agent.containers.allocation_records import AllocationRecords, PodRecord
-from gpustack.agent.identification.process_owners import Owner
+from gpustack.agent.identification.process_owners import HIDDEN, Owner
 
 _Kept = TypeVar("_Kept")
 
 _LOOKS: Final = 3  # in all: a record that was lost is restored meanwhile
+# Told again while it lasts: an Event is there for an hour, and what hides itself has no name of its
+# own by which the next would be told from it.
+_AGAIN: Final = 600
 _PERIOD: Final = 5  # looks, between those at whole cards
 _MOST: Final = 1024  # of containers that are remembered
 _STRANGER: Final = (
@@ -34,7 +37,7 @@ _MOVED: Final = (
 
 
 class Strangers:
-    """Tells each of them once a card.
+    """Tells each of them, by card, and again while it lasts.
 
     Args:
         records: which container has which cards.
@@ -74,7 +77,7 @@ class Strangers:
         found |= {(uuid, owner) for uuid in whole for owner in self._usage.containers_on(uuid)}
         for each in found - given:
             self._looks[each] = looks = self._looks.pop(each, 0) + 1
-            if looks == _LOOKS:
+            if looks % _AGAIN == _LOOKS:
                 self._tell(each[0], _words(each[1], records), _STRANGER.format(uuid=each[0]))
         _bound(self._looks)
         self._count_moved(seen, records)
@@ -100,6 +103,8 @@ class Strangers:
 
 def _words(owner: Owner, records: Collection[PodRecord]) -> str:
     uid, name = owner
+    if owner == HIDDEN:
+        return "a process whose cgroup can't be read, because its path is too long,"
     if owner == NOBODY:
         return "a process that has ended before the agent saw it"
     pod = next((f"{one.namespace}/{one.name}" for one in records if one.uid == uid), "")

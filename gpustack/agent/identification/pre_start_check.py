@@ -13,6 +13,7 @@ the kubelet tries again.
 """
 
 import logging
+import os
 from collections.abc import Sequence
 
 from gpustack.adapters.deviceplugin import PluginRefusal
@@ -32,7 +33,7 @@ from gpustack.agent.identification.runtime import KubeletView
 from gpustack.agent.kubelet.checkpoint import Given, KubeletCheckpointError
 from gpustack.model.errors import GpustackError
 from gpustack.model.request import ContainerKind
-from gpustack.wire.container_paths import LIMITS_PATH
+from gpustack.wire.container_paths import HOOK_PATH, LIMITS_PATH
 from gpustack.wire.keys import Keys
 from gpustack.wire.pods import finished
 
@@ -76,7 +77,7 @@ class PreStartCheck:
                 the kubelet says that they belong to another container, or to a pod without a
                 record; the pod that the kubelet means is failed then. `PairingUnproven` when
                 neither source answers. `CardRenumbered` where its device nodes are other cards'
-                now; the pod is failed then, too.
+                now; the pod is failed then, too. `HostIncomplete` where its hook is gone.
         """
         wanted = frozenset(ids)
         try:
@@ -115,6 +116,7 @@ class PreStartCheck:
             elif not self._is_own(each, container):
                 mistaken.append(each.pod_uid)
             else:
+                _require_hook(each)
                 pairs.append((record, container))
         if mistaken:
             problem = "the kubelet keeps what was given to another container"
@@ -191,6 +193,26 @@ class PreStartCheck:
             if (devices := held.get(uid_of(pod))) is not None
             and any(devices.ids(name, self._keys.vcuda_core) == ids for name in devices.containers)
         ]
+
+
+def _require_hook(given: Given) -> None:
+    """Refuse a share whose hook has gone from the host since its Allocate.
+
+    containerd makes an empty folder in the place of what it shall mount and can't find, and ld.so
+    passes over a preload like that: the container would run without limits.
+
+    Raises:
+        PluginRefusal: `HostIncomplete`.
+    """
+    folder = given.mounts.get(HOOK_PATH)
+    files = () if folder is None else (f"{folder}/libvcuda.so", f"{folder}/ld.so.preload")
+    missing = [file for file in files if not os.path.isfile(file)]
+    if missing:
+        raise PluginRefusal(
+            "HostIncomplete",
+            f"{', '.join(missing)} missing: put the build back (site.yml lays that of its bundle"
+            " out, where no folder has its name), or delete the pod",
+        )
 
 
 def _holds(record: PodRecord, container: ContainerRecord, ids: frozenset[str]) -> bool:

@@ -13,6 +13,9 @@ from gpustack.agent.identification.runtime import RuntimeView
 Owner = tuple[str, str]
 """A container: its pod's UID, and its name in that."""
 
+HIDDEN: Final[Owner] = ("", cgroup.HIDDEN)
+"""In a container's place where nothing says whose a process is; a host's own processes say it."""
+
 # Between questions without a new container: that the runtime answers is the agent's readiness.
 _ASK_SECONDS: Final = 5.0
 _FORGET_SECONDS: Final = 60.0  # after the last look at a process: one comes every second
@@ -56,7 +59,7 @@ class ProcessOwners:
         self._ask_at = float("-inf")
 
     def now(self) -> Callable[[int], Owner | None]:
-        """Return a function from a PID to its container; None for a host process, or none.
+        """Return a function from a PID to its container, or `HIDDEN`; None for a host process.
 
         It asks the runtime about new containers, once at most.
         """
@@ -68,6 +71,8 @@ class ProcessOwners:
         def owner_of(pid: int) -> Owner | None:
             nonlocal asked
             container = self._container_of(pid)
+            if container == cgroup.HIDDEN:
+                return HIDDEN
             is_new = container and container not in self._names and container not in self._strange
             if is_new and not asked:
                 asked = True

@@ -192,8 +192,9 @@ def _view(process: pathlib.Path) -> tuple[str, ...]:
     try:
         # A process with a root of its own (chroot) sees other mounts than its neighbours.
         return tuple(os.readlink(process / each) for each in ("ns/mnt", "root"))
-    except PermissionError:  # in a container; the mounts themselves are for everyone to read
-        return (process.name,)
+    # Root may not, in a container; and whoever may chroot has a root that is too deep to name.
+    except OSError:
+        return (process.name,)  # its mounts are for everyone to read, unless it has ended
 
 
 def _is_mounted(line: bytes, end: bytes) -> bool:

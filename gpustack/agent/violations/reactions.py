@@ -115,11 +115,12 @@ FINDINGS: Final = (
         why="nobody can tell whose it is: an Event on the node",
     ),
     Finding(
-        found="a process on a card, of a container that no record gives any of it",
+        found="a process on a card, of a container that no record gives any of it, or whose cgroup"
+        " the kernel doesn't tell",
         reason="UnexplainedUse",
         acts="",
-        why="another container has handed it the card, and no limits are its own: an Event on the"
-        " node",
+        why="another container has handed it the card, and no limits are its own; of a cgroup whose"
+        " path is too long nobody can tell whose it is: an Event on the node",
     ),
 )
 """What the agent finds, in the order of the page."""

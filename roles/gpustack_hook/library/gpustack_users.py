@@ -40,8 +40,8 @@ _LOOK_SECONDS = 0.5
 _GONE = (errno.ENOENT, errno.ESRCH, errno.EINVAL)
 # A pod's UID as cgroups write it: with `_` by the systemd driver, without either of a static pod.
 _CGROUP_UID = re.compile(r"pod([0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12})\b")
-# Of mountinfo's fourth field, the mounted folder within its file system (proc_pid_mountinfo(5)).
-_OUR_ROOT = re.compile(r"(?:^|/)(hooks|driver|containers)/([^/]+)")
+# A character that the kernel writes by its number: a blank, a tab, a line feed, a backslash.
+_ESCAPED = re.compile(r"\\([0-7]{3})")
 # The characters of a name in our folders; protobuf's tags and lengths of short fields are others.
 _NAME = rb"([A-Za-z0-9][A-Za-z0-9._+-]*)"
 
@@ -65,6 +65,7 @@ class Users:
         self._found: set[str] = set()
         self.living = False  # whether a process has files of ours mounted
         self.hooks: set[str] = set()
+        self._ours = {self._place(kind): kind for kind in ("hooks", "driver", "containers")}
         self._ask_records()
         self._ask_kubelet()
         self._ask_processes()
@@ -126,28 +127,55 @@ class Users:
         links = (os.path.join(self._proc, pid, name) for name in ("ns/mnt", "root"))
         try:
             return tuple(map(os.readlink, links))
-        except PermissionError:  # in a container; the mounts themselves are for everyone to read
-            return (pid,)
+        # Root may not, in a container; and whoever may chroot has a root that is too deep to name.
+        except OSError:
+            return (pid,)  # its mounts are for everyone to read, unless it has ended
 
     def _ask_process(self, pid: str) -> None:
         mounted = set(self._mounted(pid))
         self.hooks.update(name for kind, name in mounted if kind == "hooks")
         if mounted:
             self.living = True
-            match = _CGROUP_UID.search(self._read(pid, "cgroup"))
+            match = _CGROUP_UID.search(self._cgroup(pid))
             name = match.group(1).replace("_", "-") if match else ""
             self._found.add(name or f"process {pid} ({self._read(pid, 'comm').strip()})")
 
+    def _cgroup(self, pid: str) -> str:
+        try:
+            return self._read(pid, "cgroup")
+        except OSError:
+            return ""  # its path is too long, or the process has ended: then it has no name either
+
     def _mounted(self, pid: str) -> Iterator[tuple[str, str]]:
         """Yield kind and name of each folder of ours that a process has mounted."""
+        for device, root, _ in self._mounts(pid):
+            for (our_device, folder), kind in self._ours.items():
+                if device == our_device and root.startswith(f"{folder}/"):
+                    name = root[len(folder) + 1 :].split("/", 1)[0]
+                    # the kernel goes on to name one that was removed meanwhile
+                    if os.path.isdir(os.path.join(self._state, kind, name)):
+                        yield kind, name
+
+    def _place(self, kind: str) -> tuple[str, str]:
+        """Return the file system of a folder of ours, and its path there, as mountinfo has them.
+
+        Pods have volumes of any name: the end of a path is no sign of ours.
+        """
+        path = os.path.realpath(os.path.join(self._state, kind))
+        above = [each for each in self._mounts("self") if _is_below(path, each[2])]
+        if not above:
+            raise ValueError(f"{self._proc}/self/mountinfo: no file system has {path}")
+        device, root, point = max(reversed(above), key=lambda each: len(each[2]))
+        return device, os.path.normpath(os.path.join(root, os.path.relpath(path, point)))
+
+    def _mounts(self, pid: str) -> Iterator[tuple[str, str, str]]:
+        """Yield each mount's file system, its root there and its mount point."""
         # A line at a time: a tenant has 100 000 mounts (fs.mount-max), each with a path of 4 KB.
         # Mount points have any character of their users' choice but a line feed.
         with self._open(pid, "mountinfo") as lines:
             for line in lines:
-                for kind, name in _OUR_ROOT.findall(line.split(" ", 4)[3]):
-                    # others have folders of these names too: docker its containers, for one
-                    if os.path.isdir(os.path.join(self._state, kind, name)):
-                        yield kind, name
+                _, _, device, root, point, _ = line.split(" ", 5)
+                yield device, _unescaped(root), _unescaped(point)
 
     def _is_kept(self, uid: str) -> bool:
         """Say whether the kubelet still has the pod; it removes a pod's folder last."""
@@ -214,6 +242,14 @@ def _parsed(path: str, text: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _unescaped(path: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), path)
 
 
 def _entries(folder: str) -> list[str]:

@@ -172,3 +172,18 @@ def test_a_ledger_that_claims_more_explains_no_others_time(stage: Stage) -> None
         stage.write_ledger("friend", busy_ns=number * 200 * PERCENT_NS)
         second.passes((taker, 100))
     assert wait_ns(stage, "taker") > 0
+
+
+@pytest.mark.parametrize("is_good", [True, False])
+def test_another_containers_claim_hides_time_from_a_count_that_may_err(
+    stage: Stage, *, is_good: bool
+) -> None:
+    """`docs/isolation.md` says so: where the count may err, a claim may be the truth."""
+    taker = stage.process(stage.share("taker", cores=20), memory_bytes=0)
+    stage.process(stage.share("friend", cores=20), memory_bytes=0)
+    stage.write_ledger("friend")
+    second = Second(stage, collects=is_good)
+    for number in range(1, 21):
+        stage.write_ledger("friend", busy_ns=number * SECOND_NS)
+        second.passes((taker, 100))
+    assert reasons(stage) == ([EXCEEDED] if is_good else [])

@@ -178,8 +178,10 @@ def test_a_process_that_ends_meanwhile_hides_no_other(tmp_path: pathlib.Path) ->
     assert driver_volumes.mounted(frozenset({OLD}), root, proc) == frozenset({OLD})
 
 
+# Any container's process may have a root that is deeper than a path may be.
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENAMETOOLONG])
 def test_volumes_stay_where_mounts_may_not_be_read(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     root, process = tmp_path / "driver", tmp_path / "proc" / "7"
     process.mkdir(parents=True)
@@ -189,7 +191,10 @@ def test_volumes_stay_where_mounts_may_not_be_read(
     def refuse(path: pathlib.Path, *_: str) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    monkeypatch.setattr(os, "readlink", refuse)  # a namespace is for few to read, mounts for all
+    def hide(path: str) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(os, "readlink", hide)  # a namespace is for few to read, mounts for all
     found = driver_volumes.mounted(frozenset({OLD, NEW}), root, process.parent)
     assert found == frozenset({OLD})
     monkeypatch.setattr(pathlib.Path, "open", refuse)

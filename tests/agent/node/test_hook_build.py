@@ -61,6 +61,28 @@ def test_a_container_starts_again_without_a_build_for_new_ones(host: Host) -> No
     host.kubelet.start_container(pod, "c0", CORE)
 
 
+@pytest.mark.parametrize("lost", ["folder", "library", "preload"])
+def test_a_share_whose_hook_is_gone_does_not_start(host: Host, lost: str) -> None:
+    # containerd would make an empty folder there, and ld.so passes over a preload like that.
+    host.start_agent()
+    pod = host.share()
+    host.kubelet.admit(pod)
+    gone = {
+        "folder": host.hook,
+        "library": host.hook / "libvcuda.so",
+        "preload": host.hook / "ld.so.preload",
+    }[lost]
+    kept = gone.rename(host.root / "kept")
+    with pytest.raises(AdmissionError, match=r"HostIncomplete: .* missing"):
+        host.kubelet.start_container(pod, "c0", CORE)
+    gone.mkdir()  # as a start without the agent does
+    with pytest.raises(AdmissionError, match=r"HostIncomplete: .* missing"):
+        host.kubelet.start_container(pod, "c0", CORE)
+    gone.rmdir()
+    kept.rename(gone)
+    host.kubelet.start_container(pod, "c0", CORE)
+
+
 def test_a_half_copied_build_is_given_to_no_pod(host: Host) -> None:
     host.start_agent()
     (host.hook / "libvcuda.so").write_text("the first bytes")

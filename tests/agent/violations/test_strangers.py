@@ -50,3 +50,25 @@ def test_a_container_whose_record_comes_later_is_no_stranger(stage: Stage) -> No
     stage.records.put(record)
     look(stage, 20)
     assert stage.events == []
+
+
+def test_a_process_that_hides_its_cgroup_is_told_on_the_node(stage: Stage) -> None:
+    """A tenant with namespaces of its own makes cgroups deeper than the kernel's page."""
+    pid = stage.process(stage.share("taker"), memory_bytes=60 << 30, maps=())
+    stage.write_start(pid, 5)
+    cgroup = stage.proc / str(pid) / "cgroup"
+    cgroup.unlink()
+    cgroup.mkdir()  # no more to be read than such a path is
+    look(stage, 20)
+    (event,) = stage.events
+    assert event.reason == "UnexplainedUse"
+    assert "a process whose cgroup can't be read" in str(event.message)
+    assert f"has processes on card {CARD.uuid}" in str(event.message)
+
+
+def test_a_stranger_that_stays_is_told_again(stage: Stage) -> None:
+    """An Event is there for an hour."""
+    stage.share("taker")
+    _use(stage, "uid-taker", "sidecar")
+    look(stage, 610)
+    assert [each.reason for each in stage.events] == ["UnexplainedUse"] * 2

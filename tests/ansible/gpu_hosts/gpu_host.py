@@ -26,9 +26,10 @@ class GpuHost:
             self.state / "driver" / DRIVER,
             self.kubelet / "device-plugins",
             self.logs,
-            self.proc,
+            self.proc / "self",
         ):
             folder.mkdir(parents=True)
+        self.mount(("8:1", "/", "/"))
         self._records = CheckpointFile(self.state / "checkpoint.json")
         self._entries: list[dict[str, object]] = []
 
@@ -74,14 +75,29 @@ class GpuHost:
         file = self.kubelet / "device-plugins" / "kubelet_internal_checkpoint"
         file.write_text(json.dumps({**document, "Checksum": 1}))
 
-    def run(self, pid: int, mounted: list[str], *, cgroup: str = "0::/\n", root: str = "/") -> None:
-        """Start a process that has these folders mounted, as proc shows it."""
+    def mount(self, *mounts: tuple[str, str, str]) -> None:
+        """Let the host have these mounts: each a file system, its root there, its mount point."""
+        (self.proc / "self" / "mountinfo").write_text(
+            "".join(f"{number} 1 {device} {root} {point} rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+                    for number, (device, root, point) in enumerate(mounts, 20))
+        )  # fmt: skip
+
+    def run(
+        self,
+        pid: int,
+        mounted: list[str],
+        *,
+        cgroup: str = "0::/\n",
+        root: str = "/",
+        device: str = "8:1",
+    ) -> None:
+        """Start a process that has these mounted, as proc shows it: folders of the first disk."""
         folder = self.proc / str(pid)
         (folder / "ns").mkdir(parents=True)
         (folder / "ns" / "mnt").symlink_to(f"mnt:[{pid // 10}]")
         (folder / "root").symlink_to(root)
         lines = ["21 20 0:5 / / rw,relatime - overlay overlay rw"]
-        lines += [f"{each} 20 8:1 {root} /x ro - ext4 /dev/sda1 rw" for each, root in
+        lines += [f"{each} 20 {device} {root} /x ro - ext4 /dev/sda1 rw" for each, root in
                   enumerate(mounted, 22)]  # fmt: skip
         (folder / "mountinfo").write_text("\n".join(lines) + "\n")
         (folder / "cgroup").write_text(cgroup)

@@ -105,7 +105,7 @@ def test_a_pod_that_the_kubelet_is_just_removing_is_waited_for(host: GpuHost) ->
 
 
 def test_a_pod_that_lives_is_not_waited_for(host: GpuHost) -> None:
-    host.run(42, [f"/var/lib/gpustack/driver/{DRIVER}"], cgroup=SYSTEMD)
+    host.run(42, [f"{host.state}/driver/{DRIVER}"], cgroup=SYSTEMD)
     host.keep(UID, "research", "job-1")
     assert answer(host, settle_seconds=3600)["pods"] == ["research/job-1"]
 
@@ -136,26 +136,55 @@ def test_a_pod_that_is_gone_keeps_no_build(host: GpuHost) -> None:
 
 @pytest.mark.parametrize("cgroup", [SYSTEMD, CGROUPFS])
 @pytest.mark.parametrize(
-    ("root", "builds"),
+    ("folder", "builds"),
     [
-        (f"/var/lib/gpustack/hooks/{OLDER}", [OLDER]),
-        (f"/hooks/{OLDER}/ld.so.preload", [OLDER]),
-        (f"/@var/lib/gpustack/hooks/{OLDER}", [OLDER]),
-        (f"/var/lib/gpustack/driver/{DRIVER}", []),
+        (f"hooks/{OLDER}", [OLDER]),
+        (f"hooks/{OLDER}/ld.so.preload", [OLDER]),
+        (f"driver/{DRIVER}", []),
     ],
 )
 def test_a_living_container_is_found_by_its_mounts(
-    host: GpuHost, cgroup: str, root: str, builds: list[str]
+    host: GpuHost, cgroup: str, folder: str, builds: list[str]
 ) -> None:
-    host.run(42, [root], cgroup=cgroup)
+    host.run(42, [f"{host.state}/{folder}"], cgroup=cgroup)
     host.keep(UID, "research", "job-1")
     assert users(host) == (["research/job-1"], builds)
+
+
+# A disk of its own, a subvolume, and a folder of another disk that is bound there.
+@pytest.mark.parametrize("root", ["/", "/@var/lib/gpustack", r"/a\040b"])
+def test_a_state_folder_that_is_a_mount_is_found(host: GpuHost, root: str) -> None:
+    host.mount(("8:1", "/", "/"), ("8:1", "/old", str(host.state)), ("9:2", root, str(host.state)))
+    host.run(42, [os.path.join(root, f"hooks/{OLDER}")], device="9:2")
+    assert users(host) == (["process 42 (python3)"], [OLDER])
+
+
+def test_a_state_folder_behind_a_link_is_found(host: GpuHost) -> None:
+    moved = host.state.rename(host.state.with_name("moved"))
+    host.state.symlink_to(moved)
+    host.run(42, [f"{moved}/hooks/{OLDER}"])
+    assert users(host) == (["process 42 (python3)"], [OLDER])
+
+
+@pytest.mark.parametrize(
+    ("volume", "device"),
+    [
+        ("/var/lib/kubelet/pods/1/volumes/kubernetes.io~empty-dir/hooks", "8:1"),
+        ("/hooks", "0:99"),
+        ("{state}/hooks", "0:99"),  # a tmpfs of the tenant's own
+    ],
+)
+def test_a_volume_with_the_name_of_a_build_is_not_ours(
+    host: GpuHost, volume: str, device: str
+) -> None:
+    host.run(42, [f"{volume.format(state=host.state)}/{BUILD}"], cgroup=SYSTEMD, device=device)
+    assert users(host) == ([], [])
 
 
 # A user's mountPath may have any of these, and the kernel shows them as they are.
 @pytest.mark.parametrize("character", ["\r", "\f", "\x1e", "\u2028"])
 def test_a_mount_point_has_any_character_but_a_line_feed(host: GpuHost, character: str) -> None:
-    host.run(42, [f"/var/lib/gpustack/hooks/{BUILD}"], cgroup=SYSTEMD)
+    host.run(42, [f"{host.state}/hooks/{BUILD}"], cgroup=SYSTEMD)
     with (host.proc / "42" / "mountinfo").open("a", encoding="utf-8", newline="\n") as file:
         file.write(f"30 20 0:5 / /a{character}b{character}c ro - tmpfs none rw\n")
     host.keep(UID, "research", "job-1")
@@ -164,27 +193,36 @@ def test_a_mount_point_has_any_character_but_a_line_feed(host: GpuHost, characte
 
 def test_a_process_with_a_root_of_its_own_hides_no_other(host: GpuHost) -> None:
     host.run(40, [], root="/empty")
-    host.run(42, [f"/var/lib/gpustack/hooks/{BUILD}"])
+    host.run(42, [f"{host.state}/hooks/{BUILD}"])
     assert users(host) == (["process 42 (python3)"], [BUILD])
 
 
+# EACCES: in a container root may read no namespace of the host's first process. ENAMETOOLONG: a
+# process of any container has made its root deeper than a path may be.
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENAMETOOLONG])
 def test_a_process_that_hides_its_namespace_is_asked_for_its_mounts(
-    host: GpuHost, monkeypatch: pytest.MonkeyPatch
+    host: GpuHost, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    # In a container root may read no namespace of the host's first process (EACCES).
     host.run(40, [])
-    host.run(42, [f"/var/lib/gpustack/hooks/{BUILD}"])
+    host.run(42, [f"{host.state}/hooks/{BUILD}"])
     module = runpy.run_path(str(MODULE))
-    monkeypatch.setattr(os, "readlink", _refuse)
+
+    def refuse(path: str) -> str:
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(os, "readlink", refuse)
     assert module["Users"](_arguments(host)).pods == ["process 42 (python3)"]
 
 
-def _refuse(path: str) -> str:
-    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-
-
 def test_a_process_without_a_pod_is_told_by_its_number(host: GpuHost) -> None:
-    host.run(42, [f"/var/lib/gpustack/hooks/{BUILD}"])
+    host.run(42, [f"{host.state}/hooks/{BUILD}"])
+    assert users(host) == (["process 42 (python3)"], [BUILD])
+
+
+def test_a_process_whose_cgroup_cannot_be_read_is_told_by_its_number(host: GpuHost) -> None:
+    host.run(42, [f"{host.state}/hooks/{BUILD}"])
+    (host.proc / "42" / "cgroup").unlink()
+    (host.proc / "42" / "cgroup").mkdir()  # as a path that is longer than the kernel tells
     assert users(host) == (["process 42 (python3)"], [BUILD])
 
 
@@ -200,7 +238,7 @@ def test_a_process_that_has_ended_is_passed_over(host: GpuHost) -> None:
 
 def test_a_process_that_ends_meanwhile_hides_no_other(host: GpuHost) -> None:
     for pid in (40, 42):
-        host.run(pid, [f"/var/lib/gpustack/hooks/{BUILD}"])
+        host.run(pid, [f"{host.state}/hooks/{BUILD}"])
     first, second = filter(str.isdigit, os.listdir(host.proc))  # as the module comes to them
     (host.proc / first / "mountinfo").unlink()
     assert users(host) == ([f"process {second} (python3)"], [BUILD])

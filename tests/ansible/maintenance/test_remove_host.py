@@ -37,7 +37,7 @@ def remove(
 
 def came(run: recorder.Run) -> list[tuple[str, str]]:
     """Return role and host of each change and question, the first checks aside."""
-    first = ("nvidia_driver/removal", "preflight/playbook_variables")
+    first = ("nvidia_driver/removal", "preflight/installed_agent", "preflight/playbook_variables")
     return [(one.role, one.host) for one in run.entries if one.role not in first]
 
 

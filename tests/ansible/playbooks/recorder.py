@@ -17,7 +17,7 @@ import yaml
 from tests.ansible import layout
 from tests.ansible.rendering import ansible
 
-CHECKS = ("preflight", "cluster", "everyone", "removal")
+CHECKS = ("preflight", "cluster", "everyone", "installed_agent", "removal")
 OWN = ("everyone.yml", "left_out.yml")  # tasks of the role preflight
 # A host's variables: `fails`, `vanishes` and `differs` list roles (or ROLE/TASKS) that do so on it.
 RECORD: list[dict[str, Any]] = [
