@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import yaml
 
 from tests.ansible import layout
+from tests.ansible.fork_server import server
 from tests.testbed import paths
 
 
@@ -42,10 +43,13 @@ def ansible(
         "LANG": "C.UTF-8",
         "PYTHONPATH": str(layout.ROOT / "tests/ansible/compiled"),
         "GPUSTACK_COMPILED": str(paths.cache("ansible-compiled")),
+        "ANSIBLE_CONNECTION_PLUGINS": str(layout.ROOT / "tests/ansible/fork_server/connection"),
         # templates are rendered outside their role, where Ansible would find its filters by itself
         "ANSIBLE_FILTER_PLUGINS": str(layout.ROOT / "roles/kube_scheduler/filter_plugins"),
         **(settings or {}),
     }
+    compiled = tuple((name, environment[name]) for name in ("PYTHONPATH", "GPUSTACK_COMPILED", "LANG"))
+    environment["GPUSTACK_FORK_SERVER"] = server.start(compiled)
     if roles:
         environment["ANSIBLE_ROLES_PATH"] = str(roles)
     return subprocess.run(
