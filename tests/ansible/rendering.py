@@ -48,7 +48,9 @@ def ansible(
         "ANSIBLE_FILTER_PLUGINS": str(layout.ROOT / "roles/kube_scheduler/filter_plugins"),
         **(settings or {}),
     }
-    compiled = tuple((name, environment[name]) for name in ("PYTHONPATH", "GPUSTACK_COMPILED", "LANG"))
+    compiled = tuple(
+        (name, environment[name]) for name in ("PYTHONPATH", "GPUSTACK_COMPILED", "LANG")
+    )
     environment["GPUSTACK_FORK_SERVER"] = server.start(compiled)
     if roles:
         environment["ANSIBLE_ROLES_PATH"] = str(roles)

@@ -14,7 +14,6 @@ import importlib.machinery
 import json
 import multiprocessing.connection
 import os
-import pathlib
 import signal
 import socket
 import subprocess
@@ -56,13 +55,10 @@ class _Zip(importlib.machinery.PathFinder):
         path: Sequence[str] | None = None,
         target: types.ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        package, *folders = fullname.split(".")[:-1] or [""]
-        if package != "ansible":
+        package = fullname.rpartition(".")[0]
+        if package.partition(".")[0] != "ansible":
             return None
-        found = super().find_spec(fullname, ["/".join([sys.path[0], package, *folders])], target)
-        if not found:
-            raise ModuleNotFoundError(f"the module's zip has no {fullname}", name=fullname)
-        return found
+        return super().find_spec(fullname, [f"{sys.path[0]}/{package.replace('.', '/')}"], target)
 
 
 def _run(connection: socket.socket) -> int:
@@ -80,9 +76,12 @@ def _run(connection: socket.socket) -> int:
     sys.meta_path.insert(0, _Zip)
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     try:
-        exec(compile(sys.stdin.read(), "<stdin>", "exec"), main.__dict__)  # noqa: S102 a module
+        exec(compile(sys.stdin.buffer.read(), "<stdin>", "exec"), main.__dict__)  # noqa: S102 a module
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
     except BaseException:  # as Python does: whatever it is, it goes to standard error
         traceback.print_exc()
         return 1

@@ -65,7 +65,10 @@ class Connection(_local.Connection):  # type: ignore[misc]
             program.write(in_data)
             program.seek(0)
             server.connect(os.environ["GPUSTACK_FORK_SERVER"])
-            request = json.dumps([dict(os.environ), os.getcwd()]).encode()
+            folder = os.fsdecode(self.cwd)
+            request = json.dumps(
+                [{**os.environ, "PWD": folder}, folder]
+            ).encode()  # PWD: of a shell
             files = [program.fileno(), output.fileno(), error.fileno()]
             socket.send_fds(server, [request], files)
             status = server.recv(1)
