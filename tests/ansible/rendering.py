@@ -37,21 +37,21 @@ def ansible(
     )
     assert found, f"{program} is not installed: pip install --requirement requirements.lock"
     folders = [*([programs] if programs else []), pathlib.Path(found).parent]
-    environment = {
-        "PATH": ":".join([*map(str, folders), "/usr/sbin:/usr/bin:/sbin:/bin"]),
-        "HOME": str(pathlib.Path.home()),
+    python = {
         "LANG": "C.UTF-8",
         "PYTHONPATH": str(layout.ROOT / "tests/ansible/compiled"),
         "GPUSTACK_COMPILED": str(paths.cache("ansible-compiled")),
+    }
+    environment = {
+        "PATH": ":".join([*map(str, folders), "/usr/sbin:/usr/bin:/sbin:/bin"]),
+        "HOME": str(pathlib.Path.home()),
+        **python,
+        "GPUSTACK_FORK_SERVER": server.start(**python),
         "ANSIBLE_CONNECTION_PLUGINS": str(layout.ROOT / "tests/ansible/fork_server/connection"),
         # templates are rendered outside their role, where Ansible would find its filters by itself
         "ANSIBLE_FILTER_PLUGINS": str(layout.ROOT / "roles/kube_scheduler/filter_plugins"),
         **(settings or {}),
     }
-    compiled = tuple(
-        (name, environment[name]) for name in ("PYTHONPATH", "GPUSTACK_COMPILED", "LANG")
-    )
-    environment["GPUSTACK_FORK_SERVER"] = server.start(compiled)
     if roles:
         environment["ANSIBLE_ROLES_PATH"] = str(roles)
     return subprocess.run(

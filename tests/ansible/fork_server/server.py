@@ -28,11 +28,15 @@ _SHARED = ("ansible.module_utils._internal._ansiballz._loader", "kubernetes")
 
 
 @functools.cache
-def start(environment: tuple[tuple[str, str], ...]) -> str:
-    """Start one, which ends with this process; returns the path of its socket."""
+def start(**environment: str) -> str:
+    """Start one, which ends with this process; returns the path of its socket.
+
+    Args:
+        environment: what Python reads when it starts.
+    """
     process = subprocess.Popen(
         [sys.executable, __file__],
-        env=dict(environment),
+        env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

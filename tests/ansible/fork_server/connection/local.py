@@ -66,9 +66,7 @@ class Connection(_local.Connection):  # type: ignore[misc]
             program.seek(0)
             server.connect(os.environ["GPUSTACK_FORK_SERVER"])
             folder = os.fsdecode(self.cwd)
-            request = json.dumps(
-                [{**os.environ, "PWD": folder}, folder]
-            ).encode()  # PWD: of a shell
+            request = json.dumps([{**os.environ, "PWD": folder}, folder]).encode()
             files = [program.fileno(), output.fileno(), error.fileno()]
             socket.send_fds(server, [request], files)
             status = server.recv(1)
