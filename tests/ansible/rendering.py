@@ -47,6 +47,8 @@ def ansible(
         "HOME": str(pathlib.Path.home()),
         **python,
         "GPUSTACK_FORK_SERVER": server.start(**python),
+        # Ansible needn't look for one on this machine, for each run anew
+        "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
         "ANSIBLE_CONNECTION_PLUGINS": str(layout.ROOT / "tests/ansible/fork_server/connection"),
         # templates are rendered outside their role, where Ansible would find its filters by itself
         "ANSIBLE_FILTER_PLUGINS": str(layout.ROOT / "roles/kube_scheduler/filter_plugins"),

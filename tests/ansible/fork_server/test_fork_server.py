@@ -62,12 +62,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     tasks: list[dict[str, Any]] = [
         {"sees": {"word": "first"}, "register": "first"},
         {"sees": {"word": "second"}, "register": "second"},
-        {"sees": {"word": "third"}, "environment": {"SAID": "yes"}, "register": "third"},
+        {"sees": {"word": "third"}, "environment": {"SAID": "'yes' =1"}, "register": "third"},
+        {"sees": {"word": "apart"}, "environment": {"KUBECONFIG": "/a"}, "register": "apart"},
     ]
     for how in ENDINGS:
         ends = {"ends": {"how": how}, "register": how}
         tasks.append({**ends, "ignore_errors": True, "ignore_unreachable": True})
-    wanted = ["first", "second", "third", *ENDINGS]
+    wanted = ["first", "second", "third", "apart", *ENDINGS]
     kept = f"{{{{ dict({wanted} | zip({wanted} | map('extract', vars))) | to_json }}}}"
     tasks.append({"copy": {"content": kept, "dest": f"{folder}/{{{{ inventory_hostname }}}}.json"}})
     (folder / "play.yml").write_text(
@@ -86,18 +87,21 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {name: json.loads((folder / f"{name}.json").read_text("utf-8")) for name in hosts}
 
 
-@pytest.mark.parametrize("task", ["first", "second", "third"])
+@pytest.mark.parametrize("task", ["first", "second", "third", "apart"])
 def test_a_module_sees_what_it_sees_without_the_server(results: dict[str, Any], task: str) -> None:
     forked, plain = ({**results[host][task], "parent": 0} for host in ("forked", "plain"))
     assert forked["zip"] == 1
     assert forked == plain
 
 
-def test_a_module_is_a_child_of_the_server(results: dict[str, Any]) -> None:
-    forked, plain = ([results[host][task]["parent"] for task in ("first", "second")]
-                     for host in ("forked", "plain"))  # fmt: skip
-    assert forked[0] == forked[1]
-    assert plain[0] != plain[1]
+def test_modules_are_children_of_the_server(results: dict[str, Any]) -> None:
+    forked, plain = (
+        [results[host][task]["parent"] for task in ("first", "second", "third", "apart")]
+        for host in ("forked", "plain")
+    )
+    assert len(set(plain)) == 4
+    assert len(set(forked[:3])) == 1
+    assert forked[3] != forked[0]  # what it was given is read when Kubernetes' client is imported
 
 
 def test_a_module_sees_nothing_of_the_one_before(results: dict[str, Any]) -> None:
@@ -105,7 +109,7 @@ def test_a_module_sees_nothing_of_the_one_before(results: dict[str, Any]) -> Non
 
 
 def test_an_environment_of_a_task_reaches_its_module(results: dict[str, Any]) -> None:
-    assert results["forked"]["third"]["environment"]["SAID"] == "yes"
+    assert results["forked"]["third"]["environment"]["SAID"] == "'yes' =1"
 
 
 @pytest.mark.parametrize("how", ["exit", "words", "raise"])

@@ -1,13 +1,15 @@
 """Ansible's connection `local`, whose modules are run by the fork server (`../server.py`).
 
 It stands in for Ansible's own by its name, and leaves to it each command that isn't a module for
-the controller's Python with the controller's environment and rights.
+the controller's Python with the controller's rights.
 """
 
 import importlib.util
 import json
 import os
 import pathlib
+import re
+import shlex
 import socket
 import sys
 import tempfile
@@ -41,8 +43,24 @@ assert _SPEC is not None
 assert _SPEC.loader is not None
 _local: Any = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(_local)
-# What Ansible asks a shell for, to have Python read a module from its standard input.
-_MODULE = f"/bin/sh -c '{sys.executable} && sleep 0'"
+# How Ansible has a shell start a module, which comes by Python's standard input.
+_SHELL, _PYTHON = ["/bin/sh", "-c"], [sys.executable, "&&", "sleep", "0"]
+# What a process reads before it runs a module, or at an import that the fork server has done.
+_READ_EARLY = re.compile(r"PYTHON|LANG=|LC_|LD_|KUBECONFIG=")
+
+
+def _environment(command: str) -> dict[str, str] | None:
+    """Return the variables that a command sets for a module; None where the server can't run it."""
+    *shell, script = shlex.split(command)
+    words = shlex.split(script)
+    given = words[: -len(_PYTHON)]
+    if shell != _SHELL or words != [*given, *_PYTHON]:
+        return None
+    if not all(re.match(r"[A-Za-z_]\w*=", each) for each in given):
+        return None
+    if any(_READ_EARLY.match(each) for each in given):
+        return None
+    return dict(each.split("=", 1) for each in given)
 
 
 class Connection(_local.Connection):  # type: ignore[misc]
@@ -52,7 +70,8 @@ class Connection(_local.Connection):  # type: ignore[misc]
         self, cmd: str, in_data: bytes | None = None, sudoable: bool = True
     ) -> tuple[int, bytes, bytes]:
         """Run a command; returns its exit status, output and errors."""
-        if in_data is None or cmd != _MODULE:
+        given = None if in_data is None else _environment(cmd)
+        if in_data is None or given is None:
             done: tuple[int, bytes, bytes] = super().exec_command(cmd, in_data, sudoable)
             return done
         self._connect()
@@ -66,7 +85,8 @@ class Connection(_local.Connection):  # type: ignore[misc]
             program.seek(0)
             server.connect(os.environ["GPUSTACK_FORK_SERVER"])
             folder = os.fsdecode(self.cwd)
-            request = json.dumps([{**os.environ, "PWD": folder}, folder]).encode()
+            environment = {**os.environ, "PWD": folder, **given}
+            request = json.dumps([environment, folder]).encode()
             files = [program.fileno(), output.fileno(), error.fileno()]
             socket.send_fds(server, [request], files)
             status = server.recv(1)
