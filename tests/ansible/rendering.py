@@ -78,7 +78,7 @@ def run_role(
     """Run a part of a role on this machine, as a play in a folder; else as ``ansible``."""
     task = {
         "ansible.builtin.import_role": {"name": role, "tasks_from": part},
-        "vars": {"ansible_python_interpreter": sys.executable, **variables},
+        "vars": dict(variables),
     }
     play = {"hosts": "localhost", "gather_facts": False, "tasks": [task]}
     (folder / "play.yml").write_text(yaml.safe_dump([play]))

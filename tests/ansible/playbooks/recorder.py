@@ -8,7 +8,6 @@ import json
 import pathlib
 import re
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -121,7 +120,6 @@ def play(
     common = {
         "ansible_connection": "local",
         "ansible_become": False,
-        "ansible_python_interpreter": sys.executable,
         # the tests need no facts; a ping takes a tenth of the time
         "ansible_facts_modules": ["ansible.builtin.ping"],
         # is there: hosts that a run leaves out have been set up
