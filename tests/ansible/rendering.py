@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import yaml
 
 from tests.ansible import layout
+from tests.ansible.fork_server import server
 from tests.testbed import paths
 
 
@@ -36,12 +37,19 @@ def ansible(
     )
     assert found, f"{program} is not installed: pip install --requirement requirements.lock"
     folders = [*([programs] if programs else []), pathlib.Path(found).parent]
-    environment = {
-        "PATH": ":".join([*map(str, folders), "/usr/sbin:/usr/bin:/sbin:/bin"]),
-        "HOME": str(pathlib.Path.home()),
+    python = {
         "LANG": "C.UTF-8",
         "PYTHONPATH": str(layout.ROOT / "tests/ansible/compiled"),
         "GPUSTACK_COMPILED": str(paths.cache("ansible-compiled")),
+    }
+    environment = {
+        "PATH": ":".join([*map(str, folders), "/usr/sbin:/usr/bin:/sbin:/bin"]),
+        "HOME": str(pathlib.Path.home()),
+        **python,
+        "GPUSTACK_FORK_SERVER": server.start(**python),
+        # Ansible needn't look for one on this machine, for each run anew
+        "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
+        "ANSIBLE_CONNECTION_PLUGINS": str(layout.ROOT / "tests/ansible/fork_server/connection"),
         # templates are rendered outside their role, where Ansible would find its filters by itself
         "ANSIBLE_FILTER_PLUGINS": str(layout.ROOT / "roles/kube_scheduler/filter_plugins"),
         **(settings or {}),
@@ -70,7 +78,7 @@ def run_role(
     """Run a part of a role on this machine, as a play in a folder; else as ``ansible``."""
     task = {
         "ansible.builtin.import_role": {"name": role, "tasks_from": part},
-        "vars": {"ansible_python_interpreter": sys.executable, **variables},
+        "vars": dict(variables),
     }
     play = {"hosts": "localhost", "gather_facts": False, "tasks": [task]}
     (folder / "play.yml").write_text(yaml.safe_dump([play]))

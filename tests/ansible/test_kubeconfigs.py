@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import sys
 from typing import Any
 
 import pytest
@@ -31,7 +30,6 @@ def read_cluster(folder: pathlib.Path, user: dict[str, Any]) -> tuple[int, str]:
         role = {
             "import_role": {"name": "cluster_objects", "tasks_from": "preflight"},
             "vars": {
-                "ansible_python_interpreter": sys.executable,
                 "cluster_objects_admin_kubeconfig": str(kubeconfig),
             },
         }

@@ -5,7 +5,6 @@ import os
 import pathlib
 import stat
 import subprocess
-import sys
 import threading
 from typing import Any
 
@@ -68,7 +67,6 @@ class Stage:
 
     def run(self, tasks: list[dict[str, Any]], port: int = 0) -> subprocess.CompletedProcess[str]:
         variables = {
-            "ansible_python_interpreter": sys.executable,
             "gpustack_agent_kubelet_path": str(self.plugins.parent),
             "gpustack_agent_http_address": "127.0.0.1",
             "gpustack_agent_http_port": port,

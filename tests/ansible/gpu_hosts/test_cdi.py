@@ -1,7 +1,6 @@
 """CDI on a host: the agent's unit may write the spec, and uninstall removes it."""
 
 import pathlib
-import sys
 
 import pytest
 import yaml
@@ -47,7 +46,6 @@ def test_uninstall_removes_the_spec_and_no_other(tmp_path: pathlib.Path) -> None
         (tmp_path / name).touch()
     tasks = layout.load(layout.ROOT / "roles/gpustack_agent/tasks/uninstall.yml")
     variables = {
-        "ansible_python_interpreter": sys.executable,
         "gpustack_agent_cdi_path": str(tmp_path),
     }
     chosen = [each for each in tasks if each["name"] == "Remove the CDI spec"]

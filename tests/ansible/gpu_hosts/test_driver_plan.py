@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import sys
 from typing import Any
 
 import pytest
@@ -49,7 +48,6 @@ esac""",
         "__nvidia_driver_sys_path": f"{folder}/sys",
         "__nvidia_driver_record": f"{folder}/record",
         "ansible_facts": {"pkg_mgr": "apt"},
-        "ansible_python_interpreter": sys.executable,
         "nvidia_driver_packages": ["libcuda1=550.*"],
         **{f"nvidia_driver_{name}": value for name, value in more.items()},
     }

@@ -2,7 +2,6 @@
 
 import pathlib
 import subprocess
-import sys
 
 import pytest
 import yaml
@@ -48,7 +47,6 @@ class Stage:
         self.seen.unlink(missing_ok=True)
         settings = {
             "ansible_facts": {"architecture": "x86_64"},
-            "ansible_python_interpreter": sys.executable,
             "nvidia_driver_packages": list(WANTED),
             "__nvidia_driver_record": str(self.record),
         }

@@ -1,7 +1,6 @@
 """The index of the driver's repository is read until the driver's packages are here."""
 
 import pathlib
-import sys
 
 import pytest
 import yaml
@@ -29,7 +28,6 @@ def reads_index(folder: pathlib.Path, *installed: str, changed: bool = False) ->
         "ansible.builtin.import_role": {"name": "nvidia_driver", "tasks_from": "index"},
         "vars": {
             "ansible_facts": {"architecture": "x86_64"},
-            "ansible_python_interpreter": sys.executable,
             "nvidia_driver_packages": PACKAGES,
             "__nvidia_driver_repository": {"changed": changed},
         },

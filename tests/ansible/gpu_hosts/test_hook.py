@@ -4,7 +4,6 @@ import json
 import pathlib
 import shutil
 import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -61,7 +60,6 @@ class Stage:
         ]
         variables = {
             "ansible_facts": {"architecture": ARCHITECTURE},
-            "ansible_python_interpreter": sys.executable,
             "gpustack_hook_bundle": str(self.bundle),
             "gpustack_hook_agent_configuration": str(self.agent),
             **self.host.variables,

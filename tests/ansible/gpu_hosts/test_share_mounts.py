@@ -2,7 +2,6 @@
 
 import pathlib
 import subprocess
-import sys
 
 import pytest
 import yaml
@@ -28,7 +27,6 @@ def uninstall(
 ) -> subprocess.CompletedProcess[str]:
     tasks = layout.load(layout.ROOT / "roles/gpustack_agent/tasks/uninstall.yml")
     variables = {
-        "ansible_python_interpreter": sys.executable,
         "gpustack_agent_state_path": str(state),
         "gpustack_agent_keep_state": keep,
     }

@@ -5,7 +5,6 @@ import contextlib
 import json
 import pathlib
 import subprocess
-import sys
 from typing import Any
 
 import yaml
@@ -167,7 +166,6 @@ class Runner:
         """Run an entry point; `variables` lack the prefix of the role."""
         common = {
             "ansible_connection": "local",
-            "ansible_python_interpreter": sys.executable,
             "node_maintenance_control_plane": "cp1",
             **{f"node_maintenance_{name}": value for name, value in variables.items()},
         }

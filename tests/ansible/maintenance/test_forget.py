@@ -3,7 +3,6 @@
 import json
 import pathlib
 import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -65,7 +64,6 @@ class Cluster:
             settings = {"kubeconfig": str(kubeconfig), "gpu_hosts": ["gpu1"], **variables}
             own = {
                 "ansible_connection": "local",
-                "ansible_python_interpreter": sys.executable,
                 **{f"cluster_objects_{name}": value for name, value in settings.items()},
             }
             gpu1 = {"gpustack_agent_node_labels": {"rack": "7"}}

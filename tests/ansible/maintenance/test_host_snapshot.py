@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -73,7 +72,6 @@ class Host:
             "__host_snapshot_own": {"gpu_node": [str(self.agent), f"{self._root}/modules.conf"]},
             "python_service_path": str(self.programs),
             "gpustack_agent_state_path": str(self.hooks.parent),
-            "ansible_python_interpreter": sys.executable,
             "host_snapshot_kind": "gpu_node",
             "host_snapshot_path": str(self.kept),
             **{f"host_snapshot_{name}": value for name, value in variables.items()},

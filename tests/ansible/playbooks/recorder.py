@@ -8,11 +8,8 @@ import json
 import pathlib
 import re
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-
-import yaml
 
 from tests.ansible import layout
 from tests.ansible.rendering import ansible
@@ -20,40 +17,31 @@ from tests.ansible.rendering import ansible
 CHECKS = ("preflight", "cluster", "everyone", "installed_agent", "removal")
 OWN = ("everyone.yml", "left_out.yml")  # tasks of the role preflight
 # A host's variables: `fails`, `vanishes` and `differs` list roles (or ROLE/TASKS) that do so on it.
-RECORD: list[dict[str, Any]] = [
-    {
-        "name": "Vanish where told",
-        "ansible.builtin.ping": {},
-        "vars": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1},
-        "when": "recorded in vanishes | default([])",
+VANISH: dict[str, Any] = {
+    "name": "Vanish where told",
+    "ansible.builtin.ping": {},
+    "vars": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1},
+    "when": "recorded in vanishes | default([])",
+}
+RECORD: dict[str, Any] = {
+    "name": "Record",
+    "ansible.builtin.debug": {"msg": "{{ 'told to' if told else came }}"},
+    "vars": {
+        "told": "{{ recorded in fails | default([]) }}",
+        "batch": "{{ ansible_play_batch | join(',') }}",
+        "came": "[{{ recorded }}] came to {{ inventory_hostname }} of {{ batch }}",
     },
-    {
-        "name": "Fail where told",
-        "ansible.builtin.fail": {"msg": "told to"},
-        "when": "recorded in fails | default([])",
+    "changed_when": "recorded in differs | default([])",
+    "failed_when": "told",
+}
+LABELS: dict[str, Any] = {
+    "name": "Write down whose nodes it was given",
+    "ansible.builtin.debug": {
+        "msg": "[{{ recorded }}] labels the nodes of [{{ whose | join(' ') }}]"
     },
-    {
-        "name": "Differ where told",
-        "ansible.builtin.debug": {"msg": ""},
-        "changed_when": True,
-        "when": "recorded in differs | default([])",
-    },
-    {
-        "name": "Write down",
-        "ansible.builtin.debug": {
-            "msg": "[{{ recorded }}] came to {{ inventory_hostname }} of {{ batch }}"
-        },
-        "vars": {"batch": "{{ ansible_play_batch | join(',') }}"},
-    },
-    {
-        "name": "Write down whose nodes it was given",
-        "ansible.builtin.debug": {
-            "msg": "[{{ recorded }}] labels the nodes of [{{ whose | join(' ') }}]"
-        },
-        "vars": {"whose": "{{ cluster_objects_gpu_hosts }}"},
-        "when": "cluster_objects_gpu_hosts is defined",
-    },
-]
+    "vars": {"whose": "{{ cluster_objects_gpu_hosts }}"},
+    "when": "cluster_objects_gpu_hosts is defined",
+}
 
 
 class Entry(NamedTuple):
@@ -89,18 +77,24 @@ class Run:
         )
 
 
-def lay_roles(folder: pathlib.Path) -> None:
+def lay_roles(folder: pathlib.Path, *before: dict[str, Any]) -> None:
     """Lay a recording role for each of the product's, with the same entry points.
 
     Preflight's checks of a whole run are the product's own.
+
+    Args:
+        folder: where they go.
+        before: tasks that each entry point begins with.
     """
     for role in layout.ROLES:
         tasks = folder / role / "tasks"
         tasks.mkdir(parents=True)
         for entry in (layout.ROOT / "roles" / role / "tasks").glob("*.yml"):
             recorded = role if entry.stem == "main" else f"{role}/{entry.stem}"
-            block = {"name": "Record", "vars": {"recorded": recorded}, "block": RECORD}
-            (tasks / entry.name).write_text(yaml.safe_dump([block]))
+            after = [LABELS] if role == "cluster_objects" else []
+            block = [*before, RECORD, *after]
+            document = [{"name": "Entry", "vars": {"recorded": recorded}, "block": block}]
+            (tasks / entry.name).write_text(json.dumps(document))
     for name in OWN:
         own = layout.ROOT / "roles" / "preflight" / "tasks" / name
         if own.exists():
@@ -126,7 +120,6 @@ def play(
     common = {
         "ansible_connection": "local",
         "ansible_become": False,
-        "ansible_python_interpreter": sys.executable,
         # the tests need no facts; a ping takes a tenth of the time
         "ansible_facts_modules": ["ansible.builtin.ping"],
         # is there: hosts that a run leaves out have been set up
@@ -134,7 +127,11 @@ def play(
     }
     inventory = {"all": {"vars": common, "children": {g: {"hosts": h} for g, h in groups.items()}}}
     (folder / "hosts.yml").write_text(json.dumps(inventory))
-    lay_roles(folder / "roles")
+    # Each task takes its time of each host.
+    vanish = (
+        [VANISH] if any("vanishes" in host for h in groups.values() for host in h.values()) else []
+    )
+    lay_roles(folder / "roles", *vanish)
     done: subprocess.CompletedProcess[str] = ansible(
         "ansible-playbook", f"--inventory={folder}/hosts.yml", "--forks=4", *arguments, playbook,
         roles=folder / "roles", settings=settings,

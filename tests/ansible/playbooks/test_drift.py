@@ -51,8 +51,8 @@ def test_each_difference_is_named_with_its_host_and_role(tmp_path: pathlib.Path)
         gpu2={"differs": ["gpustack_agent"]},
     )
     rows = [
-        {"host": "cp1", "role": "kube_scheduler", "differs": "Differ where told"},
-        {"host": "gpu2", "role": "gpustack_agent", "differs": "Differ where told"},
+        {"host": "cp1", "role": "kube_scheduler", "differs": "Record"},
+        {"host": "gpu2", "role": "gpustack_agent", "differs": "Record"},
     ]
     assert (run.status, found) == (2, rows)
     assert table(run) == [list(row.values()) for row in rows]
@@ -79,7 +79,7 @@ def test_a_host_that_does_not_answer_is_status_4(tmp_path: pathlib.Path) -> None
 def test_what_cannot_be_compared_is_named_with_its_reason(tmp_path: pathlib.Path) -> None:
     run, found = play(tmp_path, "--check", gpu1={"fails": ["gpustack_hook"]})
     assert run.status == 2
-    assert [row["differs"] for row in found] == ["Fail where told: told to"]
+    assert [row["differs"] for row in found] == ["Record: told to"]
 
 
 def test_a_run_that_could_change_hosts_is_refused(tmp_path: pathlib.Path) -> None:

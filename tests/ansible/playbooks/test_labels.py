@@ -3,7 +3,6 @@
 import json
 import pathlib
 import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -41,7 +40,6 @@ def remove(
     }
     variables = {
         "ansible_connection": "local",
-        "ansible_python_interpreter": sys.executable,
         "cluster_objects_kubeconfig": str(kubeconfig),
     }
     inventory = {

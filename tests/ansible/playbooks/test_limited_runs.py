@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import sys
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ def test_a_run_without_the_first_control_plane_names_it(tmp_path: pathlib.Path) 
     variables = {
         "ansible_connection": "local",
         "ansible_become": False,
-        "ansible_python_interpreter": sys.executable,
         "gpustack_extender_kubeconfig": {"clusters": [{"name": "of the inventory"}]},
     }
     group = {"hosts": {"cp1": {}, "cp2": {}}, "vars": variables}

@@ -2,7 +2,6 @@
 
 import pathlib
 import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -40,7 +39,6 @@ def uninstall(folder: pathlib.Path, host: GpuHost) -> subprocess.CompletedProces
         "hosts": "h",
         "gather_facts": False,
         "vars": {
-            "ansible_python_interpreter": sys.executable,
             "preflight_kind": "gpu_node",
             "gpustack_agent_keep_state": False,
             **host.variables,

@@ -8,7 +8,6 @@ import pathlib
 import re
 import socket
 import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -41,7 +40,6 @@ class Site:
                 "vars": {
                     "ansible_connection": "local",
                     "ansible_become": False,
-                    "ansible_python_interpreter": sys.executable,
                     "cluster_objects_kubeconfig": str(kubeconfig),
                 }
             },

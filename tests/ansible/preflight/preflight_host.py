@@ -1,7 +1,6 @@
 """A part of preflight on this machine, as if it were the host `gpu1`."""
 
 import pathlib
-import sys
 from typing import Any
 
 import yaml
@@ -23,7 +22,6 @@ def play(
     variables = {
         "preflight_kind": "gpu_node",
         "ansible_become": False,
-        "ansible_python_interpreter": sys.executable,
         **variables,
     }
     task = {"import_role": {"name": "preflight", "tasks_from": part}}

@@ -91,7 +91,6 @@ def variables(host: Host, kubeconfig: pathlib.Path) -> dict[str, Any]:
     return {
         "ansible_connection": "local",
         "ansible_become": False,
-        "ansible_python_interpreter": sys.executable,
         "ansible_facts_modules": ["facts_of_one_host"],
         **dict.fromkeys([*bundles, "gpustack_extender_bundle"], str(bundle)),
         "python_service_interpreter": sys.executable,

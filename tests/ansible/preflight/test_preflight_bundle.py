@@ -44,7 +44,6 @@ def check(bundle: pathlib.Path, *arguments: str) -> tuple[subprocess.CompletedPr
     """Run preflight's check of a bundle; returns the run and its words in one line."""
     variables: dict[str, Any] = {
         "ansible_facts": {"architecture": ARCHITECTURE},
-        "ansible_python_interpreter": sys.executable,
         "preflight_kind": "gpu_node",
         "preflight_bundle": str(bundle),
         "preflight_interpreter": sys.executable,

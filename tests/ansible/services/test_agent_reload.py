@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import sys
 
 import pytest
 import yaml
@@ -37,7 +36,6 @@ def play(folder: pathlib.Path, status: int, said: str) -> tuple[str, str]:
     one = {"hosts": "localhost", "gather_facts": False, "tasks": chosen}
     (folder / "play.yml").write_text(yaml.safe_dump([one]))
     values = {
-        "ansible_python_interpreter": sys.executable,
         "__gpustack_agent_program": str(programs / "gpustack-agent"),
     }
     done = ansible(

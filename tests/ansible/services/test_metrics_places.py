@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import sys
 from typing import Any
 
 import pytest
@@ -53,7 +52,6 @@ class Site:
         with cluster_server.serving(self.folder, self.objects, answering=self.create) as kubeconfig:
             variables = {
                 "ansible_connection": "local",
-                "ansible_python_interpreter": sys.executable,
                 "cluster_objects_kubeconfig": str(kubeconfig),
                 "cluster_objects_metrics": True,
                 "cluster_objects_metrics_file": str(self.file),

@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import sys
 import time
 
 import pytest
@@ -24,7 +23,6 @@ def play(folder: pathlib.Path, pid: int, written: float, state: str = "active") 
     (folder / "agent.yml").touch()
     os.utime(folder / "agent.yml", (written, written))
     said = {
-        "ansible_python_interpreter": sys.executable,
         "python_service_unit": "gpustack-agent.service",
         "python_service_files": [str(folder / "agent.yml"), str(folder / "absent.service")],
         "python_service_handler": "Restart it",

@@ -82,7 +82,6 @@ class Stage:
     ) -> subprocess.CompletedProcess[str]:
         """Run the role, or a part of it, with the host's Python."""
         variables = {
-            "ansible_python_interpreter": sys.executable,
             "python_service_bundle": str(self.bundle),
             "python_service_path": str(self.opt),
             "python_service_interpreter": python,

@@ -5,7 +5,6 @@ import http.server
 import json
 import pathlib
 import socket
-import sys
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -187,7 +186,6 @@ def collect(
     """
     common = {
         "ansible_connection": "local", "ansible_become": False,
-        "ansible_python_interpreter": sys.executable,
         "cluster_objects_kubeconfig": str(kubeconfig), **variables,
     }  # fmt: skip
     told = {"cp1": {}, "gpu1": {}, **(hosts or {})}
