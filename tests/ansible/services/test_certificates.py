@@ -55,9 +55,9 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def make(
-    folder: pathlib.Path, step: str = "renew", *, check: bool = False, **changes: Any
+    folder: pathlib.Path, step: str = "make", *, check: bool = False, **changes: Any
 ) -> list[str]:
-    """Run the program as Ansible and the timer do; returns the files that it made."""
+    """Run the program as Ansible does, or the timer ("renew"); returns the files that it made."""
     done = run(folder, step, *(["--check"] if check else []), **changes)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
@@ -274,6 +274,29 @@ def test_a_certificate_lasts_as_long_as_it_was_told_to(folder: pathlib.Path) -> 
     for name, days in {"ca.crt": 1000, **dict.fromkeys(LEAVES, 100)}.items():
         found = x509.load_pem_x509_certificate((folder / name).read_bytes())
         assert (found.not_valid_after_utc - found.not_valid_before_utc).days == days
+
+
+def test_no_other_user_holds_the_renewal_up(tmp_path: pathlib.Path) -> None:
+    first = layout.load(ROLE / "tasks" / "certificates.yml")[0]["ansible.builtin.file"]
+    pki = tmp_path / "pki"
+    pki.mkdir()
+    pki.chmod(int(first["mode"], 8))
+    (pki / "scheduler").mkdir()
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    lock = (
+        "import fcntl, os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)"
+    )
+    asked = [sys.executable, "-c", lock, str(pki)]
+    done = subprocess.run(asked, check=False, capture_output=True, text=True)
+    assert "PermissionError" in done.stderr, "holds the lock of timer and site.yml as it likes"
+    assert make(pki) == EVERYTHING
+    # a daemon reads its own by their paths
+    read = lock.replace("fcntl.flock(", "(").replace(", fcntl.LOCK_EX", "")
+    for name in ("ca.crt", "scheduler/ca.crt"):
+        asked = [sys.executable, "-c", read, str(pki / name)]
+        subprocess.run(asked, check=True)
 
 
 @pytest.mark.long
