@@ -90,7 +90,8 @@ SYSTEMCTL = """\
     elif verb == "show":
         state = "active" if alive() else "failed" if pid.exists() else "inactive"
         main = pid.read_text() if alive() else 0
-        print(f"LoadState=loaded\\nActiveState={{state}}\\nMainPID={{main}}\\n" + {shown})
+        loaded = "not-found" if any((folder / "manifests").iterdir()) else "loaded"
+        print(f"LoadState={{loaded}}\\nActiveState={{state}}\\nMainPID={{main}}\\n" + {shown})
     """
 PGREP = """\
     #!/bin/sh
