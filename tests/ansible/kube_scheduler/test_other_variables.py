@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.ansible.kube_scheduler.scheduler_host import GOOD, Make
+from tests.ansible.kube_scheduler.scheduler_host import FOUND, GOOD, MANIFEST, Make
 from tests.ansible.rendering import words
 
 pytestmark = pytest.mark.long
@@ -35,3 +35,21 @@ def test_uninstall_that_would_not_find_our_entry_removes_nothing(
     assert f"reads {host.config} with our entry" in words(done), done.stdout
     after = {path.name: path.read_text() for path in host.folder.glob("*.yaml*")}
     assert after == before
+
+
+# One made from nothing would stand for the site's, and uninstall wouldn't find what was kept.
+@pytest.mark.nightly
+def test_a_static_pods_file_moves_nowhere_by_another_path(make: Make) -> None:
+    host = make("static_pod")
+    before = host.pid
+    host.config.write_text(f"{FOUND}profiles: [{{schedulerName: theirs}}]\n")
+    host.manifest.write_text(MANIFEST.replace("--leader-elect=true", f"--config={host.config}"))
+    host.wait_for_another(before)
+    assert host.play(**URL).returncode == 0
+    manifest = host.manifest.read_text()
+    for tasks in ("preflight", "main"):
+        done = host.play(tasks, **URL, kube_scheduler_config_path=f"{host.folder}/new.yaml")
+        assert done.returncode != 0, done.stdout
+        assert f"the scheduler reads --config={host.config}" in words(done), done.stdout
+    assert host.manifest.read_text() == manifest
+    host.wait()
