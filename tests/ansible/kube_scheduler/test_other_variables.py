@@ -53,3 +53,19 @@ def test_a_static_pods_file_moves_nowhere_by_another_path(make: Make) -> None:
         assert f"the scheduler reads --config={host.config}" in words(done), done.stdout
     assert host.manifest.read_text() == manifest
     host.wait()
+
+
+@pytest.mark.nightly
+def test_uninstall_without_the_manifest_of_before_removes_nothing(make: Make) -> None:
+    host = make("static_pod")
+    assert host.play(**URL).returncode == 0
+    kept = host.folder / "kube-scheduler.yaml.before-gpustack"
+    kept.rename(host.folder / "elsewhere")
+    manifest, running = host.manifest.read_text(), host.pid
+    done = host.play("uninstall", **URL)
+    assert done.returncode != 0, done.stdout
+    assert f"{kept}, which was kept to put {host.manifest} back, is gone" in words(done)
+    assert (host.manifest.read_text(), host.pid, host.urls) == (manifest, running, [GOOD])
+    (host.folder / "elsewhere").rename(kept)
+    assert host.play("uninstall", **URL).returncode == 0
+    assert host.manifest.read_text() == MANIFEST
