@@ -276,29 +276,6 @@ def test_a_certificate_lasts_as_long_as_it_was_told_to(folder: pathlib.Path) -> 
         assert (found.not_valid_after_utc - found.not_valid_before_utc).days == days
 
 
-def test_no_other_user_holds_the_renewal_up(tmp_path: pathlib.Path) -> None:
-    first = layout.load(ROLE / "tasks" / "certificates.yml")[0]["ansible.builtin.file"]
-    pki = tmp_path / "pki"
-    pki.mkdir()
-    pki.chmod(int(first["mode"], 8))
-    (pki / "scheduler").mkdir()
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(folder.stat().st_mode | 0o055)
-    lock = (
-        "import fcntl, os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-        "fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)"
-    )
-    asked = [sys.executable, "-c", lock, str(pki)]
-    done = subprocess.run(asked, check=False, capture_output=True, text=True)
-    assert "PermissionError" in done.stderr, "holds the lock of timer and site.yml as it likes"
-    assert make(pki) == EVERYTHING
-    # a daemon reads its own by their paths
-    read = lock.replace("fcntl.flock(", "(").replace(", fcntl.LOCK_EX", "")
-    for name in ("ca.crt", "scheduler/ca.crt"):
-        asked = [sys.executable, "-c", read, str(pki / name)]
-        subprocess.run(asked, check=True)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(("days", "renew_days", "allowed"), [(90, 30, True), (90, 90, False)])
 def test_preflight_refuses_certificates_that_each_run_would_make_anew(

@@ -1,8 +1,9 @@
-"""What the renewal's unit says is that of now, also after a fault was mended by a run."""
+"""The renewal of certificates: who may hold it up, and what its unit says of it."""
 
 import http.server
 import json
 import pathlib
+import subprocess
 import sys
 import textwrap
 import threading
@@ -10,8 +11,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.ansible import layout
 from tests.ansible.rendering import ansible
-from tests.ansible.services.test_certificates import PROGRAM, WANTED, pytestmark, run
+from tests.ansible.services.test_certificates import (
+    EVERYTHING,
+    PROGRAM,
+    ROLE,
+    WANTED,
+    make,
+    pytestmark,
+    run,
+)
 
 __all__ = ["pytestmark"]
 
@@ -81,3 +91,26 @@ def test_a_change_of_the_authority_ends_the_fault_that_asked_for_it(
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert state.read_text() == "inactive", "verify.yml, which rotate.yml ends with, would fail"
+
+
+def test_no_other_user_holds_the_renewal_up(tmp_path: pathlib.Path) -> None:
+    first = layout.load(ROLE / "tasks" / "certificates.yml")[0]["ansible.builtin.file"]
+    pki = tmp_path / "pki"
+    pki.mkdir()
+    pki.chmod(int(first["mode"], 8))
+    (pki / "scheduler").mkdir()
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    lock = (
+        "import fcntl, os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)"
+    )
+    asked = [sys.executable, "-c", lock, str(pki)]
+    done = subprocess.run(asked, check=False, capture_output=True, text=True)
+    assert "PermissionError" in done.stderr, "holds the lock of timer and site.yml as it likes"
+    assert make(pki) == EVERYTHING
+    # a daemon reads its own by their paths
+    read = lock.replace("fcntl.flock(", "(").replace(", fcntl.LOCK_EX", "")
+    for name in ("ca.crt", "scheduler/ca.crt"):
+        asked = [sys.executable, "-c", read, str(pki / name)]
+        subprocess.run(asked, check=True)
