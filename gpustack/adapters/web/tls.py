@@ -114,7 +114,7 @@ class TlsFiles:
             ) from error
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
-        """Return what changes when a file does; a missing one counts as nothing."""
+        """Return what changes when a file, its mode or its owner does; a missing one is nothing."""
         return tuple(_stamp(path) for _, path in self._named())
 
     def _named(self) -> tuple[tuple[str, Path], ...]:
@@ -201,4 +201,4 @@ def _stamp(path: Path) -> tuple[int, int, int]:
         found = path.stat()
     except OSError:
         return (0, 0, 0)
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return found.st_ctime_ns, found.st_ino, found.st_size

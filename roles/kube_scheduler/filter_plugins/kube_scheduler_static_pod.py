@@ -40,7 +40,7 @@ def with_flags(
     """
     result: dict[str, Any] = copy.deepcopy(dict(manifest))
     container = scheduler_container(result["spec"])
-    _check_flags(container, flags, path, _mounted(container) if is_ours(manifest) else "")
+    _check_flags(container, flags, path)
     metadata = result.setdefault("metadata", {})
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
@@ -142,22 +142,15 @@ def _check_mount(
         )
 
 
-def _mounted(container: Mapping[str, Any]) -> str:
-    """Return the path of our file as it was when we wrote the manifest, empty for none."""
-    mounts = container.get("volumeMounts") or []
-    return next((str(one["mountPath"]) for one in mounts if one.get("name") == VOLUME), "")
+def _check_flags(container: Mapping[str, Any], flags: Sequence[str], path: str) -> None:
+    """Refuse to hide the file that the scheduler reads: the site's, or ours with the site's part.
 
-
-def _check_flags(
-    container: Mapping[str, Any], flags: Sequence[str], path: str, before: str
-) -> None:
-    """Refuse to hide a file that the site wrote for its scheduler.
+    What was kept for uninstall lies beside it, too.
 
     Args:
         container: the scheduler's.
         flags: ours.
         path: the file that they name.
-        before: the file that ours named when they were set last.
     """
     ours = next(flag for flag in flags if flag.endswith(f"={path}"))
     name = ours.partition("=")[0]
@@ -165,7 +158,7 @@ def _check_flags(
     if name in words:
         raise ValueError(f"command: write {name} and its value as one word, {name}=PATH")
     found = next((word for word in words if word.startswith(f"{name}=")), ours)
-    if found not in (ours, f"{name}={before}"):
+    if found != ours:
         raise ValueError(
             f"command: the scheduler reads {found}, not {path}: set the variable that says "
             f"{path} (kube_scheduler_config_path or kube_scheduler_policy_path) to that file, "

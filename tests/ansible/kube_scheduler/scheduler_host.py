@@ -90,7 +90,8 @@ SYSTEMCTL = """\
     elif verb == "show":
         state = "active" if alive() else "failed" if pid.exists() else "inactive"
         main = pid.read_text() if alive() else 0
-        print(f"LoadState=loaded\\nActiveState={{state}}\\nMainPID={{main}}\\n" + {shown})
+        loaded = "not-found" if any((folder / "manifests").iterdir()) else "loaded"
+        print(f"LoadState={{loaded}}\\nActiveState={{state}}\\nMainPID={{main}}\\n" + {shown})
     """
 PGREP = """\
     #!/bin/sh
@@ -200,7 +201,8 @@ class Host:
         process: subprocess.Popen[bytes] | None = None
         while not self.ended.wait(0.1):
             text = self.manifest.read_text()
-            if text != ran or process is None or process.poll() is not None:
+            # a test that writes it has emptied it first
+            if text and (text != ran or process is None or process.poll() is not None):
                 if process:
                     process.kill()
                     process.wait()

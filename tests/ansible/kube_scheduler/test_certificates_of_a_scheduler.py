@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.ansible.kube_scheduler.scheduler_host import GOOD, Make
+from tests.ansible.rendering import words
 
 pytestmark = [pytest.mark.long, pytest.mark.nightly]
 
@@ -29,7 +30,10 @@ def test_only_other_authorities_restart_it(make: Make, kind: str) -> None:
     assert (renewed.returncode, host.pid) == (0, pid)
     assert "changed=0" in renewed.stdout
     (pki / "ca.crt").write_text("one and two")
+    verified = host.play("verify", **said)
+    assert f"{pki}/ca.crt was changed since kube-scheduler was started" in words(verified)
     changed = host.play(**said)
     assert changed.returncode == 0, changed.stdout
     assert host.pid != pid
     assert host.answers()
+    assert host.play("verify", **said).returncode == 0

@@ -24,7 +24,7 @@ def test_verify_misses_no_certificate_that_nothing_has_renewed(
     tmp_path: pathlib.Path, renew_days: int, authority_days: int, said: str
 ) -> None:
     (tmp_path / "scheduler").mkdir()
-    run(tmp_path, "renew", days=20, renew_days=7, authority_days=authority_days)
+    run(tmp_path, "make", days=20, renew_days=7, authority_days=authority_days)
     told = {
         "__gpustack_extender_pki": str(tmp_path),
         "gpustack_extender_certificate_renew_days": renew_days,

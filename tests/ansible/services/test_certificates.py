@@ -55,9 +55,9 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def make(
-    folder: pathlib.Path, step: str = "renew", *, check: bool = False, **changes: Any
+    folder: pathlib.Path, step: str = "make", *, check: bool = False, **changes: Any
 ) -> list[str]:
-    """Run the program as Ansible and the timer do; returns the files that it made."""
+    """Run the program as Ansible does, or the timer ("renew"); returns the files that it made."""
     done = run(folder, step, *(["--check"] if check else []), **changes)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()

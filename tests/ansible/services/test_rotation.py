@@ -73,7 +73,7 @@ def rotate(scheduler: Scheduler, step: Callable[[str], object]) -> Iterator[str]
 def test_a_renewal_changes_one_file_and_no_key(folder: pathlib.Path) -> None:
     make(folder)
     scheduler, before = Scheduler(folder), content(folder)
-    assert make(folder, **ANEW) == LEAVES
+    assert make(folder, "renew", **ANEW) == LEAVES
     assert {name for name, text in content(folder).items() if text != before[name]} == set(LEAVES)
     assert scheduler.meets()
 
@@ -86,7 +86,7 @@ def test_the_authority_changes_while_both_sides_go_on(folder: pathlib.Path) -> N
     for part in rotate(scheduler, lambda step: make(folder, step)):
         parts.append(part)
         assert scheduler.meets(), part
-        make(folder, **ANEW)  # the timer, at any time
+        make(folder, "renew", **ANEW)  # the timer, at any time
         assert scheduler.meets(), part
     assert len(parts) == 4
     after = content(folder)
@@ -162,7 +162,7 @@ def test_a_change_that_died_at_any_file_ends_clean_when_done_again(
         # Only between a new key and its certificate a scheduler finds a pair that is none.
         key = replaced[-1] in {"extender.key", "scheduler/client.key"}
         assert scheduler.meets() is not key, replaced
-        make(folder)  # the timer
+        make(folder, "renew")  # the timer
         assert scheduler.meets(), replaced
         assert [part for part in rotate(scheduler, steps) if not scheduler.meets()] == []
         assert (folder / "ca.crt").read_text().count("BEGIN") == 1
@@ -218,9 +218,26 @@ def test_an_authority_that_has_ended_is_made_anew(folder: pathlib.Path, begun: b
     assert make(folder, "finish") == []
 
 
+@pytest.mark.parametrize("lost", [True, False])
+def test_the_timer_makes_no_authority(folder: pathlib.Path, lost: bool) -> None:
+    make(folder)
+    scheduler = Scheduler(folder)
+    if lost:
+        (folder / "ca.key").unlink()  # its certificates are good for another ninety days
+    else:
+        ended(folder, "ca.crt", "ca.key")  # or so says the host's clock
+    files = {path: path.read_bytes() for path in folder.rglob("*.*")}
+    done = run(folder, "renew")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{folder}/ca.key is no key of an authority" in done.stderr
+    assert {path: path.read_bytes() for path in folder.rglob("*.*")} == files
+    assert scheduler.meets() is lost
+
+
 def test_an_authority_near_its_end_fails_the_timer(folder: pathlib.Path) -> None:
-    done = run(folder, "renew", authority_days=179)
-    assert (done.returncode, done.stdout.splitlines()) == (1, EVERYTHING)
+    assert run(folder, "make", authority_days=179).returncode == 1
+    done = run(folder, "renew")
+    assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"{folder}/ca.crt ends within 180 days: run rotate.yml\n"
     assert run(folder, "trust", "--check").returncode == 0
     for step in ("trust", "finish"):
@@ -229,6 +246,6 @@ def test_an_authority_near_its_end_fails_the_timer(folder: pathlib.Path) -> None
 
 
 def test_a_fault_of_the_host_is_said(folder: pathlib.Path) -> None:
-    done = run(folder, "renew", group="nobody-has-this-group")
+    done = run(folder, "make", group="nobody-has-this-group")
     assert done.returncode == 2
     assert "nobody-has-this-group" in done.stderr

@@ -214,6 +214,16 @@ def test_certificates_that_do_not_match_keep_the_last_good_ones_in_force(
     assert decide(served, site.context(site.scheduler)).status == 400
 
 
+# A site that copies its key first, and gives it to the daemon then.
+def test_a_key_that_becomes_readable_is_read_again(tmp_path: Path) -> None:
+    files = Site(tmp_path).files
+    contexts = TlsContexts(files)
+    before = contexts.current()
+    assert contexts.current() is before
+    files.key.chmod(0o440)
+    assert contexts.current() is not before
+
+
 @pytest.mark.parametrize(
     ("setting", "content", "words"),
     [

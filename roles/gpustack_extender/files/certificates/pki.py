@@ -3,7 +3,8 @@
 kube-scheduler reads its own certificate anew for new connections (client-go's
 `cachingCertificateLoader`), and the authorities only at its start; the extender reads all of them
 anew. So certificates are renewed under both, and a change of the authority takes two steps, with a
-restart of the scheduler after each: `trust`, and `finish`.
+restart of the scheduler after each: `trust`, and `finish`. Where no authority can sign, `make`
+makes one, which a restart follows, too; the timer's `renew`, which none follows, fails.
 
 `ca.crt` has the authorities that both sides trust. `ca.key` is the key of the one among them that
 signs. Between the steps `ca-next.key` is the next one's: nothing is signed by it before the
@@ -23,7 +24,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from openssl import OpenSsl
+from openssl import OpenSsl, PkiError
 
 _KEY_MODE = 0o640
 _WARN_DAYS = 180  # of the authority, for whose change a person starts a run
@@ -70,6 +71,20 @@ class Pki:
         )  # fmt: skip
 
     def renew(self) -> list[str]:
+        """Renew what is near its end, under the authority that signs: the timer's step.
+
+        Raises:
+            PkiError: none can sign. A scheduler that runs wouldn't trust another.
+        """
+        if not self._signer():
+            raise PkiError(
+                f"{self._path('ca.key')} is no key of an authority of {self._path('ca.crt')} that "
+                "is valid now: nothing was changed. Look at this host's clock; then run site.yml, "
+                "which makes another authority and restarts the scheduler"
+            )
+        return self.make()
+
+    def make(self) -> list[str]:
         """Make what is missing or near its end; authorities that are valid stay."""
         made = self._require_signer()
         signer = "" if "ca.crt" in made and self._check else self._signer()
@@ -84,7 +99,7 @@ class Pki:
 
     def trust(self) -> list[str]:
         """Let both sides trust a next authority, which signs nothing yet."""
-        made = self.renew()
+        made = self.make()
         if "ca.crt" in made or self._is_changing():
             return made
         if not self._check:
@@ -98,7 +113,7 @@ class Pki:
         changing = self._is_changing()
         if changing and not self._check:
             self._promote()
-        made = self.renew()
+        made = self.make()
         if not changing:
             return made
         if not self._check:
