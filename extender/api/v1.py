@@ -39,6 +39,7 @@ def blueprint(extender: ExtenderBase) -> flask.Blueprint:
         value = values.make(
             snapshot,
             extender.decisions.refusals(pod.uid for pod in snapshot.waiting),
+            extender.card_usage,
             unready=extender.unready,
             quota_problem=extender.quotas.problem,
         )
