@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from extender.cache.cache import ClusterCache
@@ -158,7 +157,7 @@ def read(text: bytes, uuids: Iterable[str]) -> Mapping[str, float]:
     if _AGENT not in text:
         raise AgentUsageError("the answer has no metrics of an agent")
     said = {found[1].decode(): found[2] for found in _samples(text)}
-    return MappingProxyType({uuid: _ratio(said[uuid]) for uuid in uuids if uuid in said})
+    return {uuid: _ratio(said[uuid]) for uuid in uuids if uuid in said}
 
 
 def _samples(text: bytes) -> Iterator[re.Match[bytes]]:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Final
 
 from gpustack.model.node import Node
@@ -12,7 +11,6 @@ FRESH_SECONDS: Final = 150.0
 """What is older isn't known any more: of two answers in a row one may be missing."""
 
 _MOST_ROUNDS: Final = 8  # until a node that doesn't answer is asked again
-_NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +25,7 @@ class _Reading:
         problem: why it doesn't answer; empty while it does.
     """
 
-    busy: Mapping[str, float] = field(default=_NOTHING)
+    busy: Mapping[str, float] = field(default_factory=dict)
     at: float = float("-inf")
     failures: int = 0
     rounds: int = 0
@@ -47,7 +45,7 @@ class CardUsage:
     def busy(self, node: Node) -> Mapping[str, float]:
         """Return the busy part of each card's time, 0 to 1, by UUID, of the cards that say it."""
         found = self._readings.get(node.name, _Reading())
-        return found.busy if self._clock() - found.at <= FRESH_SECONDS else _NOTHING
+        return found.busy if self._clock() - found.at <= FRESH_SECONDS else {}
 
     def mean(self, nodes: Iterable[Node]) -> float | None:
         """Return the busy part of the time of all cards that say it; None where none does."""
