@@ -49,14 +49,14 @@ class Pace:
 
     Attributes:
         every_seconds: from a question of a node to its next, longer where there are many nodes.
-        answer_seconds: for a whole answer, of which an agent needs a tenth.
-        at_once: questions that wait for their answers. 500 nodes that drip bytes keep the others
-            waiting for two minutes, once.
+        answer_seconds: for a whole answer; a busy host's agent needs a second.
+        at_once: questions that wait for their answers. 480 nodes that drip bytes keep the others
+            waiting for as long as a reading counts, once.
     """
 
     every_seconds: float = 60.0
-    answer_seconds: float = 2.0
-    at_once: int = 8
+    answer_seconds: float = 5.0
+    at_once: int = 16
 
 
 class AgentUsage:

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 
 from tests.ansible import layout
 from tests.ansible.rendering import ansible
+from tests.testbed.host_files.certificates import authority
 
 ROLE = layout.ROOT / "roles/gpustack_extender"
 PROGRAM = ROLE / "files/certificates"
@@ -36,11 +37,13 @@ FILES = {
     "ca.key": 0o640,
     "extender.crt": 0o644,
     "extender.key": 0o640,
+    "reader.crt": 0o644,
+    "reader.key": 0o640,
     "scheduler/ca.crt": 0o644,
     "scheduler/client.crt": 0o644,
     "scheduler/client.key": 0o640,
 }
-LEAVES = ["extender.crt", "scheduler/client.crt"]
+LEAVES = ["extender.crt", "scheduler/client.crt", "reader.crt"]
 EVERYTHING = ["ca.crt", *LEAVES, "scheduler/ca.crt"]
 
 pytestmark = pytest.mark.skipif(
@@ -90,7 +93,7 @@ def test_everything_is_made_once_with_the_right_modes(folder: pathlib.Path) -> N
     assert make(folder) == []
     assert content(folder) == before
     assert sorted(path.name for path in folder.iterdir()) == [
-        "ca.crt", "ca.key", "extender.crt", "extender.key", "scheduler",
+        "ca.crt", "ca.key", "extender.crt", "extender.key", "reader.crt", "reader.key", "scheduler",
     ]  # fmt: skip
 
 
@@ -98,6 +101,18 @@ def test_scheduler_and_extender_accept_each_other(folder: pathlib.Path) -> None:
     make(folder)
     for name in ("127.0.0.1", "localhost", "::1"):
         assert met(folder, name) == "system:kube-scheduler"
+
+
+def test_an_agent_lets_the_extender_read(folder: pathlib.Path) -> None:
+    make(folder)
+    agents = authority("cluster")
+    own = agents.server("gpu1", ("192.0.2.1",)).store(folder, "agent")
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.crt"))
+    server.load_cert_chain(own.certificate, own.key)
+    server.verify_mode = ssl.CERT_REQUIRED
+    client = ssl.create_default_context(cadata=agents.pair.certificate.decode())
+    client.load_cert_chain(folder / "reader.crt", folder / "reader.key")
+    assert shaken(server, client, "192.0.2.1") == "gpustack-extender-reader"
 
 
 @pytest.mark.long
@@ -190,6 +205,7 @@ def test_a_certificate_near_its_end_or_of_another_name_is_made_again(
         ("extender.key", ["extender.crt"]),
         ("scheduler/client.crt", ["scheduler/client.crt"]),
         ("scheduler/ca.crt", ["scheduler/ca.crt"]),
+        ("reader.key", ["reader.crt"]),
     ],
 )
 def test_a_lost_file_is_made_again(folder: pathlib.Path, lost: str, made: list[str]) -> None:
