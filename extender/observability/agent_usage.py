@@ -39,7 +39,7 @@ _SAMPLE: Final = re.compile(
 )
 
 
-class AgentUsageError(GpustackError):
+class NoAgentMetrics(GpustackError):
     """A node's answer isn't an agent's."""
 
 
@@ -131,9 +131,9 @@ class AgentUsage:
                 tls=self._contexts.current().openssl,
             )
             if answer.status != _OK:
-                raise AgentUsageError(f"{url}: answers with status {answer.status}")
+                raise NoAgentMetrics(f"{url}: answers with status {answer.status}")
             busy = read(answer.body, (card.uuid for card in node.cards))
-        except (http_get.HttpGetError, TlsError, AgentUsageError) as error:
+        except (http_get.HttpGetError, TlsError, NoAgentMetrics) as error:
             self._usage.miss(node.name, str(error))
         else:
             self._usage.keep(node.name, busy)
@@ -152,10 +152,10 @@ def read(text: bytes, uuids: Iterable[str]) -> Mapping[str, float]:
     """Return what an agent's metrics say of these cards: the busy part of each one's time.
 
     Raises:
-        AgentUsageError: they are no agent's, or say what can't be.
+        NoAgentMetrics: they are no agent's, or say what can't be.
     """
     if _AGENT not in text:
-        raise AgentUsageError("the answer has no metrics of an agent")
+        raise NoAgentMetrics("the answer has no metrics of an agent")
     said = {found[1].decode(): found[2] for found in _samples(text)}
     return {uuid: _ratio(said[uuid]) for uuid in uuids if uuid in said}
 
@@ -177,7 +177,7 @@ def _ratio(text: bytes) -> float:
     except ValueError:
         ratio = -1.0
     if not 0 <= ratio <= 1:
-        raise AgentUsageError(f"a card is busy for {text.decode()!r} of its time; 1 is the most")
+        raise NoAgentMetrics(f"a card is busy for {text.decode()!r} of its time; 1 is the most")
     return round(ratio, 2)  # NVML says whole percents
 
 

@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 
 from tests.ansible import layout
 from tests.ansible.rendering import ansible
-from tests.testbed.host_files.certificates import authority
 
 ROLE = layout.ROOT / "roles/gpustack_extender"
 PROGRAM = ROLE / "files/certificates"
@@ -101,18 +100,6 @@ def test_scheduler_and_extender_accept_each_other(folder: pathlib.Path) -> None:
     make(folder)
     for name in ("127.0.0.1", "localhost", "::1"):
         assert met(folder, name) == "system:kube-scheduler"
-
-
-def test_an_agent_lets_the_extender_read(folder: pathlib.Path) -> None:
-    make(folder)
-    agents = authority("cluster")
-    own = agents.server("gpu1", ("192.0.2.1",)).store(folder, "agent")
-    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.crt"))
-    server.load_cert_chain(own.certificate, own.key)
-    server.verify_mode = ssl.CERT_REQUIRED
-    client = ssl.create_default_context(cadata=agents.pair.certificate.decode())
-    client.load_cert_chain(folder / "reader.crt", folder / "reader.key")
-    assert shaken(server, client, "192.0.2.1") == "gpustack-extender-reader"
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from extender.observability import agent_usage
-from extender.observability.agent_usage import AgentUsage, AgentUsageError, Pace
+from extender.observability.agent_usage import AgentUsage, NoAgentMetrics, Pace
 from tests.extender.observability.agents import BUILD, QUICK, Site, answer, metrics, node
 from tests.testbed.host_files import certificates
 from tests.waiting import wait_until
@@ -200,6 +200,6 @@ def test_more_cards_than_a_node_can_have_are_passed_over() -> None:
 
 
 def test_no_text_of_any_form_is_read_for_long() -> None:
-    with pytest.raises(AgentUsageError):
+    with pytest.raises(NoAgentMetrics):
         agent_usage.read(b"gpustack_card_busy_ratio{" * 80_000, ())
     assert agent_usage.read(BUILD + b'gpustack_card_busy_ratio{minor="' * 60_000, ["x"]) == {}

@@ -68,7 +68,7 @@ def test_the_inner_line_is_as_high_as_a_card_is_utilised(browser: Browser, tmp_p
         assert browser.text("#map h3").endswith("0 % allocated, 13 % utilised")
         assert legend(browser) == (True, False)
         assert browser.text("#totals div:nth-child(4)") == "Utilised13 %"
-        assert "GPU 0 · NVIDIA T4 · 25 % utilised" in browser.text("#nodes .machines")
+        assert "GPU 0 · NVIDIA H100 · 25 % utilised" in browser.text("#nodes .machines")
         assert browser.problems() == []
 
 
