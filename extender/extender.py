@@ -60,7 +60,7 @@ class Extender(ExtenderBase):
         self._writer = PodWriter(client, keys, decoder, now_ns)
         self._consistent_read = ConsistentRead(client, decoder, cache, clock=clock)
         source = settings.usage
-        self._agent_usage = AgentUsage(cache, self.card_usage, source) if source else None
+        self._agent_usage = AgentUsage(cache, self.card_utilisation, source) if source else None
         self._compose_events(client, now_ns)
         self._compose_watches(client, decoder, settings)
         self._compose_verbs()

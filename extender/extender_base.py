@@ -11,7 +11,7 @@ from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.search_time import SearchShares
 from extender.cache.snapshot import Snapshotter
-from extender.observability.card_usage import CardUsage
+from extender.observability.card_utilisation import CardUtilisation
 from extender.observability.cluster_metrics import ClusterCollector
 from extender.observability.decision_log import DecisionLog
 from extender.observability.history import History, observer, state_file
@@ -61,8 +61,8 @@ class ExtenderBase:
         cluster_metrics = ClusterCollector(cache, self.quotas, self.decisions)
         self.metrics = Metrics(cluster_metrics, reservations=lambda: cache.reservations)
         self.metrics.registry.register(UsageCollector(cache, now_ns))
-        self.card_usage = CardUsage(clock)
-        look = observer(cache, cluster_metrics.fragmented, self.card_usage.mean)
+        self.card_utilisation = CardUtilisation(clock)
+        look = observer(cache, cluster_metrics.fragmented, self.card_utilisation.mean)
         self.history = History(look, path=state_file())
 
     @property

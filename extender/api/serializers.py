@@ -12,7 +12,7 @@ import msgspec
 
 from extender.cache.pods import PodState
 from extender.cache.snapshot import ClusterSnapshot
-from extender.observability.card_usage import CardUsage
+from extender.observability.card_utilisation import CardUtilisation
 from extender.observability.decision_log import DecisionRecord
 from gpustack.model.cluster import eligibility
 from gpustack.model.node import Card, Node
@@ -40,7 +40,7 @@ class ClusterValues:
         self,
         snapshot: ClusterSnapshot,
         refusals: Mapping[str, DecisionRecord],
-        usage: CardUsage,
+        usage: CardUtilisation,
         *,
         unready: str,
         quota_problem: str,

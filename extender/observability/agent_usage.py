@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from extender.cache.cache import ClusterCache
-from extender.observability.card_usage import CardUsage
+from extender.observability.card_utilisation import CardUtilisation
 from extender.settings import UsageSource
 from gpustack.adapters import http_get
 from gpustack.adapters.web import remote_metrics
@@ -72,7 +72,7 @@ class AgentUsage:
     def __init__(
         self,
         cache: ClusterCache,
-        usage: CardUsage,
+        usage: CardUtilisation,
         source: UsageSource,
         *,
         pace: Pace = Pace(),

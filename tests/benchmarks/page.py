@@ -74,7 +74,7 @@ def _use(service: OfflineExtender, number: int) -> None:
     """Let so many nodes' agents say how busy their cards are."""
     for node in random.sample(service.cache.card_nodes, number):
         busy = {card.uuid: random.randrange(101) / 100 for card in node.cards}  # noqa: S311
-        service.card_usage.keep(node.name, busy)
+        service.card_utilisation.keep(node.name, busy)
 
 
 def _refresh(browser: Browser, service: OfflineExtender) -> float:

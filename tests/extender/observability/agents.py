@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from extender.cache.cache import ClusterCache
 from extender.cache.decode import NodeState
 from extender.observability.agent_usage import AgentUsage, Pace
-from extender.observability.card_usage import CardUsage
+from extender.observability.card_utilisation import CardUtilisation
 from extender.settings import UsageSource
 from gpustack.adapters.web.exchange import Response
 from gpustack.adapters.web.listener import Listener, Security
@@ -66,7 +66,7 @@ class Site:
     )
     port: int = field(default_factory=processes.free_port)
     cache: ClusterCache = field(default_factory=states.view)
-    usage: CardUsage = field(default_factory=CardUsage)
+    usage: CardUtilisation = field(default_factory=CardUtilisation)
     pace: Pace = QUICK
     asked: list[bytes] = field(default_factory=list)  # of hostile agents
     _at: dict[str, str] = field(default_factory=dict)

@@ -45,7 +45,7 @@ def test_cells_are_filled_as_far_as_cards_are_allocated(browser: Browser, tmp_pa
 def test_the_inner_line_is_as_high_as_a_card_is_utilised(browser: Browser, tmp_path: Path) -> None:
     path = snapshots.write(tmp_path, fleet.node(1, cards=3), fleet.node(2, cards=2))
     service = OfflineExtender(load(None), path)
-    service.card_usage.keep("gpu001", {"GPU-1-0": 0.25, "GPU-1-1": 0.0})
+    service.card_utilisation.keep("gpu001", {"GPU-1-0": 0.25, "GPU-1-1": 0.0})
     with at(create_app(service, request_limit_bytes=1 << 20)) as url:
         browser.open(url)
         browser.waits(lambda: browser.count(".spot i") == 5)

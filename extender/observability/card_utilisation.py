@@ -32,7 +32,7 @@ class _Reading:
     problem: str = ""
 
 
-class CardUsage:
+class CardUtilisation:
     """The readings of the nodes; ``clock`` is in monotonic seconds.
 
     Each node's is replaced as a whole, so readers need no lock. Rounds follow one another.

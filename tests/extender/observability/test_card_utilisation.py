@@ -1,6 +1,6 @@
 """How long a reading counts, and how often a node without an answer is asked."""
 
-from extender.observability.card_usage import FRESH_SECONDS, CardUsage
+from extender.observability.card_utilisation import FRESH_SECONDS, CardUtilisation
 from tests.adapters.web.reading import Clock
 from tests.extender.observability.agents import node
 
@@ -9,7 +9,7 @@ BUSY = {"GPU-gpu1-0": 0.25, "GPU-gpu1-1": 0.75}
 
 def test_a_reading_is_known_for_two_minutes_and_a_half() -> None:
     clock = Clock()
-    usage = CardUsage(clock)
+    usage = CardUtilisation(clock)
     usage.keep("gpu1", BUSY)
     clock.now = FRESH_SECONDS
     assert usage.busy(node("gpu1")) == BUSY
@@ -20,7 +20,7 @@ def test_a_reading_is_known_for_two_minutes_and_a_half() -> None:
 
 
 def test_a_missed_answer_keeps_the_one_before() -> None:
-    usage = CardUsage(Clock())
+    usage = CardUtilisation(Clock())
     usage.keep("gpu1", BUSY)
     usage.miss("gpu1", "gone")
     assert usage.busy(node("gpu1")) == BUSY
@@ -30,7 +30,7 @@ def test_a_missed_answer_keeps_the_one_before() -> None:
 
 
 def test_a_node_without_answers_is_asked_less_often() -> None:
-    usage = CardUsage(Clock())
+    usage = CardUtilisation(Clock())
     rounds = []
     for number in range(40):
         if "gpu1" in usage.begin_round(["gpu1"]):
@@ -42,7 +42,7 @@ def test_a_node_without_answers_is_asked_less_often() -> None:
 
 
 def test_nothing_is_kept_of_a_node_that_is_gone() -> None:
-    usage = CardUsage(Clock())
+    usage = CardUtilisation(Clock())
     usage.keep("gpu1", BUSY)
     usage.miss("gpu2", "gone")
     usage.begin_round(["gpu3"])
