@@ -26,7 +26,7 @@ from tests.extender import states
 from tests.testbed.host_files import certificates
 from tests.waiting import SECONDS, running
 
-QUICK = Pace(every_seconds=0.0, answer_seconds=1.0, at_once=8)
+QUICK = Pace(every_seconds=0.0, at_once=8)
 BUILD = b'# HELP gpustack_build_info x\ngpustack_build_info{version="0",node="n"} 1.0\n'
 
 

@@ -52,8 +52,8 @@ def wrong(text: bytes) -> _Act:
 
 
 HOSTILE: dict[str, tuple[_Act, str]] = {
-    "drips": (drips, "no whole answer within 1 s"),
-    "says nothing": (lambda _, over: over.wait(10) and None, "no whole answer within 1 s"),
+    "drips": (drips, "no whole answer within 5 s"),
+    "says nothing": (lambda _, over: over.wait(30) and None, "no whole answer within 5 s"),
     "closes": (lambda _, __: None, "closed connection without response"),
     "endless": (floods(bytes(1 << 14)), "more than 2097152 bytes"),
     "endless and small": (floods(b"x"), "too many small pieces"),
@@ -78,7 +78,13 @@ HOSTILE: dict[str, tuple[_Act, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+SLOW = {"drips", "says nothing"}  # end with the time for an answer
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[pytest.mark.long] if kind in SLOW else []) for kind in HOSTILE],
+)
 def test_a_hostile_node_costs_only_what_is_known_of_it(site: Site, kind: str) -> None:
     act, words = HOSTILE[kind]
     site.add("bad", "good")
@@ -130,6 +136,7 @@ def test_an_agent_refuses_the_certificate_of_another_authority(site: Site) -> No
     assert "nodes=1 first=gpu1" in site.usage.problem
 
 
+@pytest.mark.long
 def test_many_nodes_that_drip_keep_no_other_waiting(site: Site) -> None:
     names = [f"bad{number}" for number in range(12)]
     site.add(*names, "good")
@@ -182,6 +189,7 @@ def test_a_silent_agent_and_its_return_are_logged_once(
         asking.stop()
 
 
+@pytest.mark.long
 def test_an_extender_stops_while_a_node_drips(site: Site) -> None:
     site.add("bad")
     asking = AgentUsage(site.cache, site.usage, site.source, pace=QUICK)
