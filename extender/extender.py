@@ -12,6 +12,7 @@ from extender.cache.decode import Decoder, NodeState
 from extender.cache.pod_disruption_budgets import PodDisruptionBudgets, read_budget
 from extender.cache.pods import PodState
 from extender.extender_base import ExtenderBase
+from extender.observability.agent_usage import AgentUsage
 from extender.observability.event_messages import EventMessages
 from extender.observability.ignored_keys import IgnoredKeys
 from extender.observability.outcome_events import OutcomeEvents
@@ -58,6 +59,8 @@ class Extender(ExtenderBase):
         decoder = Decoder(keys, settings.labels)
         self._writer = PodWriter(client, keys, decoder, now_ns)
         self._consistent_read = ConsistentRead(client, decoder, cache, clock=clock)
+        source = settings.usage
+        self._agent_usage = AgentUsage(cache, self.card_utilisation, source) if source else None
         self._compose_events(client, now_ns)
         self._compose_watches(client, decoder, settings)
         self._compose_verbs()
@@ -227,6 +230,8 @@ class Extender(ExtenderBase):
         """Begin to watch and to write."""
         for part in (self._events, self._quota_events, self.requeue, self.history):
             part.start()
+        if self._agent_usage is not None:
+            self._agent_usage.start()
         for watcher in (*self._watched.values(), self._budget_watch):
             watcher.start()
 
@@ -234,5 +239,7 @@ class Extender(ExtenderBase):
         """End every thread; safe to call when nothing was started."""
         for watcher in (*self._watched.values(), self._budget_watch):
             watcher.stop()
+        if self._agent_usage is not None:
+            self._agent_usage.stop()
         for part in (self.history, self.requeue, self._events, self._quota_events):
             part.stop()

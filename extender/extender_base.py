@@ -11,6 +11,7 @@ from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.search_time import SearchShares
 from extender.cache.snapshot import Snapshotter
+from extender.observability.card_utilisation import CardUtilisation
 from extender.observability.cluster_metrics import ClusterCollector
 from extender.observability.decision_log import DecisionLog
 from extender.observability.history import History, observer, state_file
@@ -60,7 +61,9 @@ class ExtenderBase:
         cluster_metrics = ClusterCollector(cache, self.quotas, self.decisions)
         self.metrics = Metrics(cluster_metrics, reservations=lambda: cache.reservations)
         self.metrics.registry.register(UsageCollector(cache, now_ns))
-        self.history = History(observer(cache, cluster_metrics.fragmented), path=state_file())
+        self.card_utilisation = CardUtilisation(clock)
+        look = observer(cache, cluster_metrics.fragmented, self.card_utilisation.mean)
+        self.history = History(look, path=state_file())
 
     @property
     def unready(self) -> str:

@@ -47,8 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 compose(loaded), loaded, notifier, watchdog_seconds=seconds, remote=remote
             ),
         )
-        if options.check_config and loaded.metrics is not None:
-            loaded.metrics.check()
+        for each in (loaded.metrics, loaded.usage) if options.check_config else ():
+            if each is not None:
+                each.check()
     except (ConfigError, SourceError) as error:
         sys.stderr.write(f"{error}\n")
         return _EXIT_USE

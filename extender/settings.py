@@ -8,7 +8,7 @@ from typing import Any, Final
 from extender.http.interface import HttpSettings
 from gpustack.adapters.web import remote_metrics
 from gpustack.adapters.web.listen_address import split_listen
-from gpustack.adapters.web.tls import TlsFiles
+from gpustack.adapters.web.tls import ClientTlsFiles, TlsContexts, TlsFiles
 from gpustack.wire import config, schemas
 from gpustack.wire.nodes import NodeLabels
 
@@ -38,6 +38,23 @@ class QuotaSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSource:
+    """How agents are asked how busy their cards are.
+
+    Attributes:
+        port: of their `metrics.listen`, at the node's internal address.
+        tls: the certificate that we show them, and the authorities of theirs.
+    """
+
+    port: int
+    tls: ClientTlsFiles
+
+    def check(self) -> None:
+        """Raise a TlsError where the files can't be used."""
+        TlsContexts(self.tls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExtenderSettings(HttpSettings):
     """What an operator decides.
 
@@ -52,6 +69,7 @@ class ExtenderSettings(HttpSettings):
         watch_idle_seconds: silence after which a watch is opened again.
         stale_seconds: silence after which what a watch has told is no ground for decisions.
         metrics: where other machines read metrics; None where none does.
+        usage: how agents are asked how busy their cards are; None where none is.
     """
 
     kubeconfig: Path
@@ -64,6 +82,7 @@ class ExtenderSettings(HttpSettings):
     watch_idle_seconds: float
     stale_seconds: float
     metrics: remote_metrics.RemoteMetrics | None = None
+    usage: UsageSource | None = None
 
 
 def load(path: Path | None, listen: str | None = None) -> ExtenderSettings:
@@ -102,7 +121,7 @@ def load(path: Path | None, listen: str | None = None) -> ExtenderSettings:
 
 
 def _settings(values: Mapping[str, Any], host: str, port: int) -> ExtenderSettings:
-    quota, tls = values["quota"], values["tls"]
+    quota, tls, usage = values["quota"], values["tls"], values["usage"]
     names = {each.name for each in fields(ExtenderSettings)}
     read = {
         "host": host,
@@ -114,6 +133,7 @@ def _settings(values: Mapping[str, Any], host: str, port: int) -> ExtenderSettin
             namespace=quota["namespace"], name=quota["name"], deny=quota["on_error"] == "deny"
         ),
         "tls": _tls(tls) if tls is not None else None,
+        "usage": _usage(usage) if usage is not None else None,
         "log_level": str(values["log_level"]).upper(),
     }
     return ExtenderSettings(**{name: values[name] for name in names & values.keys()} | read)
@@ -126,6 +146,16 @@ def _tls(values: Mapping[str, str]) -> TlsFiles:
         client_ca=Path(values["client_ca"]),
         client_name=values["client_name"],
     )
+
+
+def _usage(values: Mapping[str, Any]) -> UsageSource:
+    files = ClientTlsFiles(
+        certificate=Path(values["certificate"]),
+        key=Path(values["key"]),
+        ca=Path(values["ca"]),
+        section="usage",
+    )
+    return UsageSource(port=values["port"], tls=files)
 
 
 def _take_aliases(values: dict[str, Any]) -> list[str]:

@@ -12,6 +12,7 @@ import msgspec
 
 from extender.cache.pods import PodState
 from extender.cache.snapshot import ClusterSnapshot
+from extender.observability.card_utilisation import CardUtilisation
 from extender.observability.decision_log import DecisionRecord
 from gpustack.model.cluster import eligibility
 from gpustack.model.node import Card, Node
@@ -39,13 +40,17 @@ class ClusterValues:
         self,
         snapshot: ClusterSnapshot,
         refusals: Mapping[str, DecisionRecord],
+        usage: CardUtilisation,
         *,
         unready: str,
         quota_problem: str,
     ) -> dict[str, Any]:
         """Return everything there is; ``refusals`` are the last ones of the pods, by UID."""
         nodes = snapshot.cluster.nodes
-        known = {name: self._node(snapshot, nodes[name]) for name in sorted(nodes)}
+        known = {
+            name: self._node(snapshot, nodes[name], usage.busy(nodes[name]))
+            for name in sorted(nodes)
+        }
         self._known = known  # in one store: another thread may be here as well
         return {
             "policy": snapshot.policy.name,
@@ -56,18 +61,18 @@ class ClusterValues:
             "quota_problem": quota_problem,
         }
 
-    def _node(self, snapshot: ClusterSnapshot, node: Node) -> "_Known":
+    def _node(self, snapshot: ClusterSnapshot, node: Node, busy: Mapping[str, float]) -> "_Known":
         host = snapshot.cluster.hosts.get(node.name, eligibility.OPEN)
         held = snapshot.holders.get(node.name, {})
         pods = [pod for uid in held if (pod := snapshot.pods.get(uid)) is not None]
         text = snapshot.texts.get(node.name, "")
-        sources = node, host, text, [(pod.uid, pod.node, pod.deletion) for pod in pods]
+        sources = node, host, text, busy, [(pod.uid, pod.node, pod.deletion) for pod in pods]
         before = self._known.get(node.name)
         if before is not None and before[0] == sources:
             return before
         said = snapshot.violations(node.name)
         tenants = [_tenant(pod, held[pod.uid], node, said) for pod in pods]
-        return sources, msgspec.Raw(msgspec.json.encode(_node(node, host, tenants)))
+        return sources, msgspec.Raw(msgspec.json.encode(_node(node, host, busy, tenants)))
 
 
 _Known = tuple[tuple[object, ...], msgspec.Raw]
@@ -86,7 +91,10 @@ def moment(time_ns: int) -> str:
 
 
 def _node(
-    node: Node, host: eligibility.Host, tenants: Sequence[Mapping[str, Any]]
+    node: Node,
+    host: eligibility.Host,
+    busy: Mapping[str, float],
+    tenants: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     return {
         "name": node.name,
@@ -96,13 +104,16 @@ def _node(
         "states": eligibility.states(host),
         "cordoned": host.cordoned,
         "taints": [str(taint) for taint in host.taints],
-        "cards": [_card(card, use) for card, use in zip(node.cards, node.uses, strict=True)],
+        "cards": [
+            _card(card, use, busy.get(card.uuid))
+            for card, use in zip(node.cards, node.uses, strict=True)
+        ],
         "links": node.links,
         "pods": sorted(tenants, key=lambda each: (each["namespace"], each["name"])),
     }
 
 
-def _card(card: Card, use: Use) -> dict[str, Any]:
+def _card(card: Card, use: Use, utilised: float | None) -> dict[str, Any]:
     return {
         "minor": card.minor,
         "uuid": card.uuid,
@@ -116,6 +127,7 @@ def _card(card: Card, use: Use) -> dict[str, Any]:
         "cores_used": use.cores,
         "memory_units": card.memory_units,
         "memory_units_used": use.memory_units,
+        "utilised": utilised,
     }
 
 

@@ -38,6 +38,7 @@ def blueprint(extender: ExtenderBase) -> flask.Blueprint:
         value = values.make(
             snapshot,
             extender.decisions.refusals(pod.uid for pod in snapshot.waiting),
+            extender.card_utilisation,
             unready=extender.unready,
             quota_problem=extender.quotas.problem,
         )

@@ -1,4 +1,4 @@
-"""A day of the cluster, a point a minute: what was allocated, waited for, and out of service.
+"""A day of the cluster, a point a minute: what was allocated, busy, waited for, out of service.
 
 It is for people who ask what changed while they were away; nothing is decided by it. Where systemd
 gives a folder (StateDirectory=), it is kept there through restarts: what can't be read or written
@@ -18,6 +18,7 @@ import msgspec
 
 from extender.cache.cache import ClusterCache
 from gpustack.model.cluster import eligibility
+from gpustack.model.node import Node
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.wire.files import durable_file
 
@@ -43,6 +44,7 @@ class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         cores_used: of these, those that pods hold.
         waiting: pods that ask for GPUs and have none.
         fragmented: part of the free compute that the pods that are asked for can't use, 0 to 1.
+        utilised: busy part of the time of the cards whose agents say it, 0 to 1; None: none does.
     """
 
     time: int
@@ -54,6 +56,7 @@ class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cores_used: int
     waiting: int
     fragmented: float
+    utilised: float | None = None  # older files don't have it
 
 
 _DECODER: Final = msgspec.json.Decoder(list[Point])
@@ -147,12 +150,17 @@ class History:
         return sorted(kept, key=lambda point: point.time)
 
 
-def observer(cache: ClusterCache, fragmented: Callable[[], float]) -> Callable[[int], Point]:
+def observer(
+    cache: ClusterCache,
+    fragmented: Callable[[], float],
+    utilised: Callable[[Iterable[Node]], float | None],
+) -> Callable[[int], Point]:
     """Return what looks at the cluster for a point."""
 
     def look(seconds: int) -> Point:
         nodes = cache.card_nodes
         cards = [card for node in nodes for card in node.cards]
+        busy = utilised(nodes)
         return Point(
             time=seconds,
             nodes=len(nodes),
@@ -163,6 +171,7 @@ def observer(cache: ClusterCache, fragmented: Callable[[], float]) -> Callable[[
             cores_used=sum(use.cores for node in nodes for use in node.uses),
             waiting=len(cache.waiting),
             fragmented=round(fragmented(), 4),
+            utilised=None if busy is None else round(busy, 4),
         )
 
     return look

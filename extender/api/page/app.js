@@ -124,10 +124,12 @@ function totals(cluster, counted) {
   const sum = (name) => cards.reduce((total, card) => total + card[name], 0);
   const out = [[counted.notReady, "NotReady"], [counted.silent, "AgentSilent"], [counted.cordoned, "cordoned"]];
   const troubles = out.filter(([number]) => number).map(([number, name]) => `${number} ${name}`);
+  const busy = figures.utilised(cards);
   const lines = [
     ["Nodes with GPUs", [counted.nodes, ...troubles].join(", ")],
     ["GPUs", unhealthy ? `${cards.length}, ${unhealthy} unhealthy` : String(cards.length)],
     ["Compute allocated", `${words.cards(sum("cores_used"))} of ${words.gpus(sum("cores"))}`],
+    ...(busy === null ? [] : [["Utilised", `${Math.round(busy * 100)} %`]]),
     ["Memory allocated", words.memory(sum("memory_units_used"), sum("memory_units"))],
     ["Waiting pods", String(cluster.waiting.length)],
     ["Violations", violations ? `${violations} in ${words.several(counted.violators, "pod")}` : "none"],

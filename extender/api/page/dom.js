@@ -62,12 +62,16 @@ export function bar(element, label, parts) {
   );
 }
 
-/** Draw numbers as a line, from the bottom to the top of a picture of 100 × 20; none is a gap. */
+/** Draw numbers as a line, from the bottom to the top of a picture of 100 × 20; null is a gap. */
 export function line(picture, label, values, top) {
   const step = 100 / Math.max(1, values.length - 1);
-  const points = values.map((value, at) => `${(at * step).toFixed(2)},${(19 - (18 * Math.min(value, top)) / (top || 1)).toFixed(2)}`);
+  const drawn = values.map((value, at) => {
+    if (value === null) return "";
+    const pen = (values[at - 1] ?? null) === null ? "M" : "L";
+    return `${pen}${(at * step).toFixed(2)},${(19 - (18 * Math.min(value, top)) / (top || 1)).toFixed(2)}`;
+  });
   mark(picture, "aria-label", label);
-  mark(picture.firstChild, "points", points.join(" "));
+  mark(picture.firstChild, "d", drawn.filter(Boolean).join(" "));
 }
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -77,7 +81,7 @@ export function picture() {
   const made = document.createElementNS(SVG, "svg");
   for (const [name, value] of Object.entries({ class: "line", viewBox: "0 0 100 20", preserveAspectRatio: "none", role: "img" }))
     made.setAttribute(name, value);
-  made.append(document.createElementNS(SVG, "polyline"));
+  made.append(document.createElementNS(SVG, "path"));
   return made;
 }
 

@@ -12,6 +12,11 @@ const LINES = {
     top: (points) => Math.max(...points.map((point) => point.cores)),
     text: (point) => `${words.cards(point.cores_used)} of ${words.gpus(point.cores)}`,
   },
+  Utilised: {
+    value: (point) => point.utilised,
+    top: () => 1,
+    text: (point) => (point.utilised === null ? "not known" : `${Math.round(point.utilised * 100)} %`),
+  },
   "Waiting pods": count("waiting"),
   "Unhealthy GPUs": count("unhealthy"),
   "Free compute that is fragmented": {
@@ -35,7 +40,7 @@ function count(name) {
 export function draw(section, points) {
   section.querySelector(".empty").hidden = points.length > 0;
   const create = () => make("li", {}, make("span", { class: "faint" }), picture(), make("span"));
-  const shown = points.length ? Object.entries(LINES) : [];
+  const shown = Object.entries(LINES).filter(([, { value }]) => points.some((point) => value(point) !== null));
   follow(section.querySelector(".lines"), shown, ([name]) => name, create, (item, [name, { value, top, text }]) => {
     const [title, drawing, last] = item.children;
     const first = points[0];

@@ -85,7 +85,7 @@ function update(item, node) {
 
 const key = (card) => String(card.minor);
 const share = (part, whole) => (whole ? Math.min(1, part / whole) : 0);
-const used = (card) => (card.healthy ? `${card.cores_used} % allocated` : "unhealthy");
+const used = (card) => [card.healthy ? `${card.cores_used} % allocated` : "unhealthy", words.utilised(card.utilised)].filter(Boolean).join(", ");
 
 function about(node) {
   if (!node.cards.length) return "no GPU";
@@ -126,7 +126,8 @@ function updateCard(element, card, parts) {
   mark(element, "class", card.healthy ? "card" : "card unhealthy");
   mark(element, "title", card.uuid || null);
   const numa = card.numa === null ? "" : ` · NUMA ${card.numa}`;
-  say(element.querySelector(".model"), `GPU ${card.minor} · ${card.model || "unknown model"}${numa}`);
+  const busy = card.utilised === null ? "" : ` · ${words.utilised(card.utilised)}`;
+  say(element.querySelector(".model"), `GPU ${card.minor} · ${card.model || "unknown model"}${numa}${busy}`);
   say(element.querySelector(".state"), card.healthy ? "" : `unhealthy: ${card.reason || "no reason given"}`);
   const cores = `${card.cores_used} of ${card.cores} %`;
   const memory = words.memory(card.memory_units_used, card.memory_units);

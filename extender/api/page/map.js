@@ -1,7 +1,8 @@
-// The map: every card is a cell, filled as far as it is allocated; those of a node stand together.
+// The map: every card is a cell, filled as far as it is allocated, with a line as high as it is
+// utilised where that is known; those of a node stand together.
 
 import { follow, make, mark, say } from "./dom.js";
-import { away } from "./figures.js";
+import { away, utilised } from "./figures.js";
 import * as routes from "./routes.js";
 import * as words from "./words.js";
 
@@ -13,19 +14,22 @@ export function draw(section, nodes) {
   const shown = nodes.filter((node) => node.cards.length).slice(0, MOST_NODES);
   const left = nodes.length - shown.length - nodes.filter((node) => !node.cards.length).length;
   say(section.querySelector(".more"), left ? `and ${left} more nodes: search for their names` : "");
+  const known = utilised(shown.flatMap((node) => node.cards)) !== null;
+  section.querySelector(".legend .utilised").hidden = !known;
+  section.querySelector(".legend .unknown").hidden = known;
   const fields = section.querySelector(".fields");
-  follow(fields, groups(shown), (group) => group.key, createField, updateField);
+  follow(fields, groups(shown, known), (group) => group.key, createField, updateField);
   const spots = [...fields.querySelectorAll(".spot")];
   if (spots.length && !spots.some((spot) => spot.tabIndex === 0)) spots[0].tabIndex = 0;
 }
 
-function groups(nodes) {
+function groups(nodes, known) {
   const found = new Map();
   for (const node of nodes) {
     const models = [...new Set(node.cards.map((card) => card.model || "unknown model"))].join(", ");
     const key = JSON.stringify([node.pool, models]);
     if (!found.has(key)) found.set(key, { key, pool: node.pool, models, nodes: [] });
-    found.get(key).nodes.push(node);
+    found.get(key).nodes.push({ node, known });
   }
   return [...found.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
 }
@@ -35,35 +39,39 @@ function createField() {
 }
 
 function updateField(field, { pool, models, nodes }) {
-  const cards = nodes.flatMap((node) => node.cards);
+  const cards = nodes.flatMap(({ node }) => node.cards);
   const part = cards.reduce((sum, card) => sum + card.cores_used, 0) / cards.reduce((sum, card) => sum + card.cores, 0);
   const about = `${words.several(nodes.length, "node")}, ${words.several(cards.length, "GPU")}, ${Math.round(part * 100)} % allocated`;
-  say(field.firstChild, [pool && `pool ${pool}`, models, about].filter(Boolean).join(" · "));
-  follow(field.lastChild, nodes, (node) => node.name, createSpot, updateSpot);
+  const busy = words.utilised(utilised(cards));
+  say(field.firstChild, [pool && `pool ${pool}`, models, [about, busy].filter(Boolean).join(", ")].filter(Boolean).join(" · "));
+  follow(field.lastChild, nodes, ({ node }) => node.name, createSpot, updateSpot);
 }
 
-function createSpot(node) {
+function createSpot({ node }) {
   return make("a", { class: "spot", tabindex: "-1", href: routes.to("node", [node.name]) });
 }
 
-function updateSpot(spot, node) {
+function updateSpot(spot, { node, known }) {
   const states = away(node);
   const levels = node.cards.map((card) => (card.healthy ? Math.round((card.cores_used / card.cores) * 100) : -1));
-  const looks = [states, levels].join(" ");
+  const lines = node.cards.map((card) => (card.utilised === null ? -1 : Math.round(card.utilised * 100)));
+  const looks = [states, levels, lines, known].join(" ");
   if (spot.dataset.looks === looks) return; // thousands are as they were
   spot.dataset.looks = looks;
   const ill = levels.filter((level) => level < 0).length;
   const free = levels.filter((level) => level >= 0 && level < 100).length;
-  const said = [node.name, words.several(levels.length, "GPU"), `${free} with free compute`, ill && `${ill} unhealthy`, ...states];
+  const said = [node.name, words.several(levels.length, "GPU"), `${free} with free compute`, ill && `${ill} unhealthy`];
+  said.push(known && (words.utilised(utilised(node.cards)) || "utilisation not known"), ...states);
   mark(spot, "aria-label", said.filter(Boolean).join(", "));
   mark(spot, "title", spot.getAttribute("aria-label"));
   spot.classList.toggle("away", states.length > 0);
-  spot.replaceChildren(...levels.map(createCell));
+  spot.replaceChildren(...levels.map((level, at) => createCell(level, lines[at])));
 }
 
-function createCell(level) {
-  const cell = make("i", level < 0 ? { class: "ill" } : {});
+function createCell(level, line) {
+  const cell = make("i", level < 0 ? { class: "ill" } : line < 0 ? {} : { class: "utilised" });
   if (level > 0) cell.style.setProperty("--part", `${level}%`);
+  if (level >= 0 && line >= 0) cell.style.setProperty("--utilised", `${line}%`);
   return cell;
 }
 

@@ -52,6 +52,9 @@ export function reasons(counts) {
 /** A number of things, with their word. */
 export const several = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
+/** A part of cards' time: `41 % utilised`; nothing where it isn't known. */
+export const utilised = (part) => (part === null ? "" : `${Math.round(part * 100)} % utilised`);
+
 /** How many violations pods stand for. */
 export const violations = (pods) => pods.reduce((sum, pod) => sum + pod.violations.length, 0);
 

@@ -1,15 +1,16 @@
-"""TLS of a server: our certificate, and the authority of its clients' certificates.
+"""TLS of a server, and of a client that shows a certificate, as files on the host say.
 
-What a client may do whose certificate the authority has signed is the application's to say: whose
-subject may have cards reserved is one name (``common_name``). The files are looked at for every
-new connection, so that a renewed certificate counts at once; connections that are open stay. A
-session is resumed only while its connection is open: a resumed one doesn't look at the
+What a server's client may do whose certificate the authority has signed is the application's to
+say: whose subject may have cards reserved is one name (``common_name``). The files are looked at
+for every new connection, so that a renewed certificate counts at once; connections that are open
+stay. A session is resumed only while its connection is open: a resumed one doesn't look at the
 certificate's dates again.
 """
 
 import logging
 import ssl
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -42,7 +43,7 @@ class TlsContext:
 
     Attributes:
         openssl: what makes connections.
-        authorities: the certificates of ``TlsFiles.client_ca``.
+        authorities: a server's: the certificates of ``TlsFiles.client_ca``.
     """
 
     openssl: ssl.SSLContext
@@ -77,26 +78,14 @@ class TlsFiles:
         Raises:
             TlsError: one of them is missing, unreadable, or not what it should be.
         """
-        for setting, path in self._named():
-            try:
-                regular_file.read(path, max_bytes=_MOST_BYTES)
-            except (OSError, ValueError) as error:
-                problem = error.strerror if isinstance(error, OSError) else error
-                raise TlsError(f"{self.section}.{setting}: {path}: {problem}") from error
+        _require_files(self.section, self._named())
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         # 1.3 encrypts the client's certificates, and they must be looked at before OpenSSL
         # decodes them (``client_certificates``). It also knows ffdhe8192, which a hello of 1 KB may
         # ask for at 0.15 s of processor time; 1.2 agrees on curves only.
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
-        try:
-            # An empty passphrase instead of a question on the terminal.
-            context.load_cert_chain(self.certificate, self.key, password=b"")
-        except (ssl.SSLError, ValueError) as error:
-            raise TlsError(
-                f"{self.section}.certificate and {self.section}.key: {self.certificate} and "
-                f"{self.key} are no PEM certificate and its key: {_reason(error)}"
-            ) from error
+        _load_certificate(context, self.section, self.certificate, self.key)
         return TlsContext(context, self._authorities(context))
 
     def _authorities(self, context: ssl.SSLContext) -> tuple[x509.Certificate, ...]:
@@ -122,10 +111,51 @@ class TlsFiles:
         return ours if self.client_ca is None else (*ours, ("client_ca", self.client_ca))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientTlsFiles:
+    """What TLS of a client is made of that shows a certificate, and trusts no other authorities.
+
+    Attributes:
+        certificate: ours, PEM, with its intermediate certificates.
+        key: its private key, PEM, without a passphrase.
+        ca: the authorities of the servers, PEM.
+        section: where the files are named in the configuration, for errors.
+    """
+
+    certificate: Path
+    key: Path
+    ca: Path
+    section: str
+
+    def context(self) -> TlsContext:
+        """Read the files.
+
+        Raises:
+            TlsError: one of them is missing, unreadable, or not what it should be.
+        """
+        _require_files(self.section, self._named())
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        _load_certificate(context, self.section, self.certificate, self.key)
+        try:
+            context.load_verify_locations(self.ca)
+        except ssl.SSLError as error:
+            text = f"{self.section}.ca: {self.ca} holds no PEM certificate: {_reason(error)}"
+            raise TlsError(text) from error
+        return TlsContext(context, ())
+
+    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+        """Return what changes when a file does; a missing one counts as nothing."""
+        return tuple(_stamp(path) for _, path in self._named())
+
+    def _named(self) -> tuple[tuple[str, Path], ...]:
+        return ("certificate", self.certificate), ("key", self.key), ("ca", self.ca)
+
+
 class TlsContexts:
     """The context for the next connection, renewed when the files have changed."""
 
-    def __init__(self, files: TlsFiles, *, required: bool = True) -> None:
+    def __init__(self, files: TlsFiles | ClientTlsFiles, *, required: bool = True) -> None:
         """Read the files for the first time.
 
         Raises:
@@ -190,6 +220,32 @@ def explain(error: OSError) -> tuple[str, str]:
         word = reason.partition("ALERT_")[2].replace("_", " ").lower()
         return "refused_by_client", f"the client refuses our certificate or TLS version: {word}"
     return "handshake", f"no TLS handshake: {reason}"
+
+
+def _require_files(section: str, named: Iterable[tuple[str, Path]]) -> None:
+    """Raise a TlsError unless each of these settings names a file that can be read."""
+    for setting, path in named:
+        try:
+            regular_file.read(path, max_bytes=_MOST_BYTES)
+        except (OSError, ValueError) as error:
+            problem = error.strerror if isinstance(error, OSError) else error
+            raise TlsError(f"{section}.{setting}: {path}: {problem}") from error
+
+
+def _load_certificate(context: ssl.SSLContext, section: str, certificate: Path, key: Path) -> None:
+    """Let a context show a certificate.
+
+    Raises:
+        TlsError: certificate or key can't be used.
+    """
+    try:
+        # An empty passphrase instead of a question on the terminal.
+        context.load_cert_chain(certificate, key, password=b"")
+    except (ssl.SSLError, ValueError) as error:
+        raise TlsError(
+            f"{section}.certificate and {section}.key: {certificate} and {key} are no PEM "
+            f"certificate and its key: {_reason(error)}"
+        ) from error
 
 
 def _reason(error: Exception) -> str:

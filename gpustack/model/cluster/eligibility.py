@@ -48,19 +48,21 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What a node says to pods: its labels, its taints, and whether it is cordoned.
+    """What a node says of itself beside its cards: labels, taints, and whether it is cordoned.
 
     Attributes:
         labels: by key.
         taints: what it keeps pods away by.
         cordoned: `spec.unschedulable`.
         silent: its kubelet offers none of the cards that its agent has described.
+        address: where it is reached, an IP address; empty: it doesn't say.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     cordoned: bool = False
     silent: bool = False
+    address: str = ""
 
     def __post_init__(self) -> None:
         freeze(self, "labels")

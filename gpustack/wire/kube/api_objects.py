@@ -99,7 +99,13 @@ class _NodeCondition(TypedDict, total=False):
     status: str | None
 
 
+class _NodeAddress(TypedDict, total=False):
+    type: str | None
+    address: str | None
+
+
 class _NodeStatus(TypedDict, total=False):
+    addresses: list[_NodeAddress] | None
     allocatable: dict[str, Any] | None
     capacity: dict[str, Any] | None
     conditions: list[_NodeCondition] | None

@@ -1,5 +1,6 @@
 """Taints, labels, tolerations and affinities of the API as the model's `eligibility` has them."""
 
+import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -56,7 +57,7 @@ def agent_silent(keys: Keys, node: Mapping[str, Any], described: Node) -> bool:
 
 
 def parse_host(node: Mapping[str, Any], *, silent: bool = False) -> Host:
-    """Return a node's labels and taints, and whether its agent is silent.
+    """Return what a node says of itself, and whether its agent is silent.
 
     Conditions count as the taints that the node controller is about to make of them, so that a
     snapshot taken in between gives the same result.
@@ -68,13 +69,30 @@ def parse_host(node: Mapping[str, Any], *, silent: bool = False) -> Host:
         for each in spec.get("taints") or ()
         if each.get("effect")
     }
-    for condition in (node.get("status") or {}).get("conditions") or ():
+    status = node.get("status") or {}
+    for condition in status.get("conditions") or ():
         name = _TAINT_OF.get((condition.get("type") or "", condition.get("status") or ""))
         if name is not None:
             taints[Taint(key=f"{OWN_TAINTS}{name}")] = None
     labels = (node.get("metadata") or {}).get("labels") or {}
     cordoned = bool(spec.get("unschedulable"))
-    return Host(labels=labels, taints=tuple(taints), cordoned=cordoned, silent=silent)
+    return Host(
+        labels=labels,
+        taints=tuple(taints),
+        cordoned=cordoned,
+        silent=silent,
+        address=_address(status),
+    )
+
+
+def _address(status: Mapping[str, Any]) -> str:
+    """Return a node's first internal IP address; nothing where that is none."""
+    addresses = status.get("addresses") or ()
+    told = (each.get("address") for each in addresses if each.get("type") == "InternalIP")
+    try:
+        return str(ipaddress.ip_address(next(told, None) or ""))
+    except ValueError:
+        return ""
 
 
 def parse_demands(pod: Mapping[str, Any]) -> Demands:

@@ -36,11 +36,13 @@ FILES = {
     "ca.key": 0o640,
     "extender.crt": 0o644,
     "extender.key": 0o640,
+    "reader.crt": 0o644,
+    "reader.key": 0o640,
     "scheduler/ca.crt": 0o644,
     "scheduler/client.crt": 0o644,
     "scheduler/client.key": 0o640,
 }
-LEAVES = ["extender.crt", "scheduler/client.crt"]
+LEAVES = ["extender.crt", "scheduler/client.crt", "reader.crt"]
 EVERYTHING = ["ca.crt", *LEAVES, "scheduler/ca.crt"]
 
 pytestmark = pytest.mark.skipif(
@@ -90,7 +92,7 @@ def test_everything_is_made_once_with_the_right_modes(folder: pathlib.Path) -> N
     assert make(folder) == []
     assert content(folder) == before
     assert sorted(path.name for path in folder.iterdir()) == [
-        "ca.crt", "ca.key", "extender.crt", "extender.key", "scheduler",
+        "ca.crt", "ca.key", "extender.crt", "extender.key", "reader.crt", "reader.key", "scheduler",
     ]  # fmt: skip
 
 
@@ -190,6 +192,7 @@ def test_a_certificate_near_its_end_or_of_another_name_is_made_again(
         ("extender.key", ["extender.crt"]),
         ("scheduler/client.crt", ["scheduler/client.crt"]),
         ("scheduler/ca.crt", ["scheduler/ca.crt"]),
+        ("reader.key", ["reader.crt"]),
     ],
 )
 def test_a_lost_file_is_made_again(folder: pathlib.Path, lost: str, made: list[str]) -> None:

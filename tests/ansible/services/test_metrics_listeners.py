@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from extender import settings
 from gpustack.adapters.web import remote_metrics
 from gpustack.wire import config
 from tests.ansible import layout, rendering
@@ -63,6 +64,47 @@ def test_the_extender_shows_its_own_certificate(site: pathlib.Path) -> None:
     assert (read.host, read.port, read.tokens) == ("192.0.2.10", 3457, False)
     assert str(read.tls.certificate) == "/etc/gpustack/pki/extender.crt"
     assert str(read.tls.client_ca) == "/etc/kubernetes/pki/ca.crt"
+
+
+def test_agents_are_asked_only_where_a_port_is_named(
+    rendered: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    assert settings.load(rendered / "extender.yml").usage is None
+    asking = rendering.render(tmp_path, gpustack_extender_usage_port=5679)
+    usage = settings.load(asking / "extender.yml").usage
+    assert usage is not None
+    assert usage.port == 5679
+    pki = pathlib.Path("/etc/gpustack/pki")
+    assert (usage.tls.certificate, usage.tls.key) == (pki / "reader.crt", pki / "reader.key")
+    assert str(usage.tls.ca) == "/etc/kubernetes/pki/ca.crt"
+
+
+@pytest.mark.parametrize(
+    ("site", "said"),
+    [
+        ({}, ""),
+        ({"gpustack_extender_usage_port": 0, "gpustack_extender_usage_ca": "/nowhere"}, ""),
+        ({"gpustack_extender_usage_ca": "/nowhere"}, "/nowhere, the authority of the agents'"),
+        ({"kube_scheduler_form": "policy"}, "set gpustack_extender_usage_certificate"),
+        (
+            {"kube_scheduler_form": "policy", "gpustack_extender_usage_certificate": "/c"},
+            "",
+        ),
+    ],
+)
+def test_preflight_asks_for_what_agents_are_asked_with(
+    tmp_path: pathlib.Path, site: dict[str, Any], said: str
+) -> None:
+    ca = tmp_path / "ca.crt"
+    ca.touch()
+    variables = {
+        "gpustack_extender_usage_port": 5679,
+        "gpustack_extender_usage_ca": str(ca),
+        **site,
+    }
+    done = rendering.run_role(tmp_path, "gpustack_extender", "preflight", variables)
+    assert (done.returncode == 0) is (not said), done.stdout
+    assert said in rendering.words(done)
 
 
 def test_the_extender_may_review_tokens_only_where_they_count(

@@ -168,7 +168,7 @@ def test_a_change_that_died_at_any_file_ends_clean_when_done_again(
         assert (folder / "ca.crt").read_text().count("BEGIN") == 1
         assert not (folder / "ca-next.key").exists()
         assert make(folder) == []
-    assert dying == 11, replaced  # each of the ten was the last one
+    assert dying == 13, replaced  # each of the twelve was the last one
 
 
 def ended(folder: pathlib.Path, name: str, issuer: str) -> None:

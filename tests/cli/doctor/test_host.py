@@ -150,7 +150,7 @@ def silent() -> Iterator[int]:
     def drip(listener: socket.socket) -> None:
         connection, _ = listener.accept()
         with connection:
-            connection.sendall(b"HTTP/1.1 503 no\r\nContent-Length: 99999\r\n\r\n")
+            connection.sendall(b"HTTP/1.1 503 no\r\nContent-Length: 60000\r\n\r\n")
             while not stop.wait(0.05):
                 connection.sendall(b"x")
 

@@ -7,6 +7,7 @@ import msgspec
 from extender.api.serializers import ClusterValues
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.snapshot import Snapshotter
+from extender.observability.card_utilisation import CardUtilisation
 from gpustack.model.request import Selector
 from tests.extender.states import view, waiting
 from tests.model import machines
@@ -22,7 +23,9 @@ def test_a_tenants_long_pods_make_no_endless_answer() -> None:
         seen.pod_event("ADDED", waiting(f"p{at}", long, namespace="a", unschedulable="no"))
     seen.pod_event("ADDED", waiting("good", long, namespace="b", unschedulable="no"))
     snapshot = Snapshotter(seen, NodeEvaluator(seen)).take()
-    text = msgspec.json.encode(ClusterValues().make(snapshot, {}, unready="", quota_problem=""))
+    text = msgspec.json.encode(
+        ClusterValues().make(snapshot, {}, CardUtilisation(), unready="", quota_problem="")
+    )
     assert len(text) < 5 << 20
     told = msgspec.json.decode(text)["waiting"]
     assert len(told) == COUNT + 1
@@ -40,7 +43,9 @@ def test_long_pods_of_many_namespaces_make_no_endless_answer() -> None:
         seen.pod_event("ADDED", waiting(f"p{at}", long, namespace=owner, unschedulable="no"))
     seen.pod_event("ADDED", waiting("good", long, namespace="b", unschedulable="no"))
     snapshot = Snapshotter(seen, NodeEvaluator(seen)).take()
-    text = msgspec.json.encode(ClusterValues().make(snapshot, {}, unready="", quota_problem=""))
+    text = msgspec.json.encode(
+        ClusterValues().make(snapshot, {}, CardUtilisation(), unready="", quota_problem="")
+    )
     size_bytes = len(text)
     assert size_bytes < 20 << 20
     told = msgspec.json.decode(text)["waiting"]

@@ -50,7 +50,7 @@ def test_a_point_is_what_the_cluster_is(tmp_path: pathlib.Path) -> None:
     held = snapshots.pod("held", 30, 8, held=True)
     items = (snapshots.node(), away, bare, held, snapshots.pod("waits", 400, 0))
     extender = OfflineExtender(load(None), snapshots.write(tmp_path, *items))
-    assert observer(extender.cache, lambda: 0.25)(NOW) == Point(
+    assert observer(extender.cache, lambda: 0.25, lambda nodes: len(list(nodes)) / 3)(NOW) == Point(
         time=NOW,
         nodes=2,
         away=1,
@@ -60,6 +60,7 @@ def test_a_point_is_what_the_cluster_is(tmp_path: pathlib.Path) -> None:
         cores_used=30,
         waiting=1,
         fragmented=0.25,
+        utilised=0.6667,
     )
 
 
@@ -86,6 +87,17 @@ def test_points_outlive_a_restart(tmp_path: pathlib.Path) -> None:
     before.start()
     before.stop()
     assert days(path, NOW + 500).points == before.points
+
+
+def test_points_of_an_older_extender_are_kept(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "history.json"
+    days(path, points=2).write()
+    older = [
+        {name: value for name, value in each.items() if name != "utilised"}
+        for each in json.loads(path.read_text())
+    ]
+    path.write_text(json.dumps(older))
+    assert [each.utilised for each in days(path, NOW + 200).points] == [None, None]
 
 
 def test_points_of_another_day_are_forgotten(tmp_path: pathlib.Path) -> None:

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from extender.api.app import create_app
+from extender.offline import OfflineExtender
+from extender.settings import load
 from gpustack.model.node import Card, Node
 from tests.cli import snapshots
 from tests.extender.page import fleet
@@ -19,6 +22,12 @@ def spots(browser: Browser) -> list[str]:
     return [str(each) for each in browser.script(script)]
 
 
+def legend(browser: Browser) -> tuple[bool, bool]:
+    """Return whether the legend shows the inner line, and that utilisation isn't known."""
+    line, unknown = (browser.find(f"#map .legend .{each}") for each in ("utilised", "unknown"))
+    return line.is_displayed(), unknown.is_displayed()
+
+
 def test_cells_are_filled_as_far_as_cards_are_allocated(browser: Browser, tmp_path: Path) -> None:
     held = (snapshots.pod(f"held{number}", 30, 8, held=True) for number in range(2))
     path = snapshots.write(tmp_path, snapshots.node(), *held)
@@ -31,6 +40,43 @@ def test_cells_are_filled_as_far_as_cards_are_allocated(browser: Browser, tmp_pa
         )
         assert parts == ["60%", ""]  # an empty cell needs none
         assert browser.text("#map h3") == "NVIDIA T4 · 1 node, 2 GPUs, 30 % allocated"
+
+
+def test_the_inner_line_is_as_high_as_a_card_is_utilised(browser: Browser, tmp_path: Path) -> None:
+    path = snapshots.write(tmp_path, fleet.node(1, cards=3), fleet.node(2, cards=2))
+    service = OfflineExtender(load(None), path)
+    service.card_utilisation.keep("gpu001", {"GPU-1-0": 0.25, "GPU-1-1": 0.0})
+    with at(create_app(service, request_limit_bytes=1 << 20)) as url:
+        browser.open(url)
+        browser.waits(lambda: browser.count(".spot i") == 5)
+        lines = browser.script(
+            "return [...document.querySelectorAll('.spot i')].map((each) =>"
+            " [each.className, each.style.getPropertyValue('--utilised')])"
+        )
+        assert lines == [["utilised", "25%"], ["utilised", "0%"], *([["", ""]] * 3)]
+        # The line is in the cell, over its fill, and 0 is drawn where it is known.
+        drawn = browser.script(
+            "return [...document.querySelectorAll('.spot i')].slice(0, 3).map((each) =>"
+            " getComputedStyle(each).backgroundSize)"
+        )
+        assert [each.split(" ")[0] for each in drawn] == ["1px", "1px", "auto"]
+        assert "25%" in drawn[0]
+        assert spots(browser) == [
+            "gpu001, 3 GPUs, 3 with free compute, 13 % utilised",
+            "gpu002, 2 GPUs, 2 with free compute, utilisation not known",
+        ]
+        assert browser.text("#map h3").endswith("0 % allocated, 13 % utilised")
+        assert legend(browser) == (True, False)
+        assert browser.text("#totals div:nth-child(4)") == "Utilised13 %"
+        assert "GPU 0 · NVIDIA H100 · 25 % utilised" in browser.text("#nodes .machines")
+        assert browser.problems() == []
+
+
+def test_a_map_says_that_utilisation_is_not_known(browser: Browser, tmp_path: Path) -> None:
+    with at(of_file(snapshots.write(tmp_path, snapshots.node()))) as url:
+        browser.open(url)
+        browser.waits(lambda: spots(browser) == ["gpu1, 2 GPUs, 2 with free compute"])
+        assert legend(browser) == (False, True)
 
 
 def test_cards_stand_by_pool_and_model_with_what_is_wrong(browser: Browser, tmp_path: Path) -> None:

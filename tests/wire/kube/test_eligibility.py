@@ -49,6 +49,30 @@ def test_a_node_says_its_labels_its_taints_and_whether_it_is_cordoned() -> None:
     assert parse_host({"metadata": {}, "spec": None, "status": None}) == OPEN
 
 
+@pytest.mark.parametrize(
+    ("addresses", "address"),
+    [
+        ([{"type": "Hostname", "address": "gpu1"}], ""),
+        ([{"type": "ExternalIP", "address": "192.0.2.1"}], ""),
+        (
+            [
+                {"type": "InternalIP", "address": "192.0.2.2"},
+                {"type": "InternalIP", "address": "2001:db8::2"},
+            ],
+            "192.0.2.2",
+        ),
+        ([{"type": "InternalIP", "address": "2001:DB8:0::2"}], "2001:db8::2"),
+        ([{"type": "InternalIP", "address": "example.com/x"}], ""),
+        ([{"type": "InternalIP"}, {}], ""),
+    ],
+)
+def test_a_node_is_reached_at_its_first_internal_address(
+    addresses: list[dict[str, str]], address: str
+) -> None:
+    node = {"metadata": {"name": "gpu1"}, "status": {"addresses": addresses}}
+    assert parse_host(node).address == address
+
+
 _NOT_READY: Final = {"type": "Ready", "status": "False"}
 
 

@@ -53,7 +53,7 @@ class Pki:
             settings: `folder`, where they lie; `names` of the extender, and `client_name` of the
                 scheduler; `days` that new certificates last, `renew_days` below which they are
                 made anew, `authority_days` that a new authority lasts; `group` that may read the
-                extender's key, and `scheduler_group` that may read the scheduler's.
+                extender's keys, and `scheduler_group` that may read the scheduler's.
             check: look only.
 
         Raises:
@@ -68,6 +68,8 @@ class Pki:
                 "extender.crt", "extender.key", group,
             ),
             _Leaf("client", settings["client_name"], None, client, client_key, theirs),
+            # what the extender shows the agents that it reads metrics of; it decides nothing
+            _Leaf("client", "gpustack-extender-reader", None, "reader.crt", "reader.key", group),
         )  # fmt: skip
 
     def renew(self) -> list[str]:
