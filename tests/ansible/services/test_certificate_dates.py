@@ -1,14 +1,16 @@
-"""verify.yml says which certificates end soon, and asks for nothing that site.yml doesn't do."""
+"""verify.yml says which certificates end soon; and the extender's for reading agents' metrics."""
 
 import json
 import pathlib
+import ssl
 
 import pytest
 
 from tests.ansible.rendering import ansible, words
-from tests.ansible.services.test_certificates import ROLE, pytestmark, run
+from tests.ansible.services.test_certificates import ROLE, folder, make, pytestmark, run, shaken
+from tests.testbed.host_files.certificates import authority
 
-__all__ = ["pytestmark"]
+__all__ = ["folder", "pytestmark"]
 
 
 @pytest.mark.long
@@ -49,3 +51,15 @@ def test_verify_misses_no_certificate_that_nothing_has_renewed(
     # who renews it: the timer and site.yml, or a change of the authority
     assert ("run rotate.yml, which changes it" in shown) == said.startswith("ca.crt")
     assert ("run site.yml, which renews it" in shown) == said.startswith("extender")
+
+
+def test_an_agent_lets_the_extender_read(folder: pathlib.Path) -> None:
+    make(folder)
+    agents = authority("cluster")
+    own = agents.server("gpu1", ("192.0.2.1",)).store(folder, "agent")
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.crt"))
+    server.load_cert_chain(own.certificate, own.key)
+    server.verify_mode = ssl.CERT_REQUIRED
+    client = ssl.create_default_context(cadata=agents.pair.certificate.decode())
+    client.load_cert_chain(folder / "reader.crt", folder / "reader.key")
+    assert shaken(server, client, "192.0.2.1") == "gpustack-extender-reader"
