@@ -7,6 +7,7 @@ import * as routes from "./routes.js";
 import * as words from "./words.js";
 
 const MOST_NODES = 1000;
+const HIGH = 13; // pixels within a cell
 const STEPS = { ArrowLeft: -1, ArrowRight: 1 };
 
 /** Draw nodes by pool and model. */
@@ -54,7 +55,8 @@ function createSpot({ node }) {
 function updateSpot(spot, { node, known }) {
   const states = away(node);
   const levels = node.cards.map((card) => (card.healthy ? Math.round((card.cores_used / card.cores) * 100) : -1));
-  const lines = node.cards.map((card) => (card.utilised === null ? -1 : Math.round(card.utilised * 100)));
+  // what is known to be idle has a line, too
+  const lines = node.cards.map((card) => (card.utilised === null ? 0 : Math.max(1, Math.round(card.utilised * HIGH))));
   const looks = [states, levels, lines, known].join(" ");
   if (spot.dataset.looks === looks) return; // thousands are as they were
   spot.dataset.looks = looks;
@@ -69,9 +71,10 @@ function updateSpot(spot, { node, known }) {
 }
 
 function createCell(level, line) {
-  const cell = make("i", level < 0 ? { class: "ill" } : line < 0 ? {} : { class: "utilised" });
+  const cell = make("i");
+  if (level < 0) cell.className = "ill";
+  else if (line) cell.className = `utilised u${line}`;
   if (level > 0) cell.style.setProperty("--part", `${level}%`);
-  if (level >= 0 && line >= 0) cell.style.setProperty("--utilised", `${line}%`);
   return cell;
 }
 

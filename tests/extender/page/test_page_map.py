@@ -49,18 +49,13 @@ def test_the_inner_line_is_as_high_as_a_card_is_utilised(browser: Browser, tmp_p
     with at(create_app(service, request_limit_bytes=1 << 20)) as url:
         browser.open(url)
         browser.waits(lambda: browser.count(".spot i") == 5)
-        lines = browser.script(
-            "return [...document.querySelectorAll('.spot i')].map((each) =>"
-            " [each.className, each.style.getPropertyValue('--utilised')])"
-        )
-        assert lines == [["utilised", "25%"], ["utilised", "0%"], *([["", ""]] * 3)]
-        # The line is in the cell, over its fill, and 0 is drawn where it is known.
         drawn = browser.script(
-            "return [...document.querySelectorAll('.spot i')].slice(0, 3).map((each) =>"
+            "return [...document.querySelectorAll('.spot i')].map((each) =>"
             " getComputedStyle(each).backgroundSize)"
         )
-        assert [each.split(" ")[0] for each in drawn] == ["1px", "1px", "auto"]
-        assert "25%" in drawn[0]
+        # Of 13 pixels, over the fill; a card that is known to be idle has a line, too.
+        assert drawn == ["3px 3px, auto", "3px 1px, auto", "auto", "auto", "auto"]
+        assert browser.script("return document.querySelector('.spot i').clientHeight") == 13
         assert spots(browser) == [
             "gpu001, 3 GPUs, 3 with free compute, 13 % utilised",
             "gpu002, 2 GPUs, 2 with free compute, utilisation not known",
