@@ -223,9 +223,8 @@ class _Scheduler:
             while not self._stop.wait(_LOOKS_EVERY_SECONDS):
                 service.metrics.render("")
                 picture = service.snapshotter.take()
-                self._values.make(
-                    picture, {}, service.card_utilisation, unready="", quota_problem=""
-                )
+                known = service.card_utilisation
+                self._values.make(picture, {}, known, unready="", quota_problem="")
                 advise(picture, next(pod for pod in picture.waiting if pod.request is not None))
         except BaseException as error:
             self._broken.append(error)

@@ -36,6 +36,10 @@ def drips(client: ssl.SSLSocket, over: threading.Event) -> None:
             return
 
 
+def waits(_: ssl.SSLSocket, over: threading.Event) -> None:
+    over.wait(30)
+
+
 def floods(piece: bytes) -> _Act:
     """Send without end; each piece is a record of TLS of its own."""
 
@@ -47,17 +51,13 @@ def floods(piece: bytes) -> _Act:
     return act
 
 
-def says_nothing(_: ssl.SSLSocket, over: threading.Event) -> None:
-    over.wait(30)
-
-
 def wrong(text: bytes) -> _Act:
     return sends(answer(BUILD + text))
 
 
 HOSTILE: dict[str, tuple[_Act, str]] = {
     "drips": (drips, "no whole answer within 5 s"),
-    "says nothing": (says_nothing, "no whole answer within 5 s"),
+    "says nothing": (waits, "no whole answer within 5 s"),
     "closes": (lambda _, __: None, "closed connection without response"),
     "endless": (floods(bytes(1 << 14)), "more than 2097152 bytes"),
     "endless and small": (floods(b"x"), "too many small pieces"),
