@@ -99,18 +99,17 @@ def test_no_other_user_holds_the_renewal_up(tmp_path: pathlib.Path) -> None:
     pki.mkdir()
     pki.chmod(int(first["mode"], 8))
     (pki / "scheduler").mkdir()
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(folder.stat().st_mode | 0o055)
+    tmp_path.chmod(0o755)  # those above it stay closed: another user begins in it
     lock = (
         "import fcntl, os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)"
     )
-    asked = [sys.executable, "-c", lock, str(pki)]
-    done = subprocess.run(asked, check=False, capture_output=True, text=True)
+    asked = [sys.executable, "-c", lock, "pki"]
+    done = subprocess.run(asked, check=False, capture_output=True, text=True, cwd=tmp_path)
     assert "PermissionError" in done.stderr, "holds the lock of timer and site.yml as it likes"
     assert make(pki) == EVERYTHING
     # a daemon reads its own by their paths
     read = lock.replace("fcntl.flock(", "(").replace(", fcntl.LOCK_EX", "")
     for name in ("ca.crt", "scheduler/ca.crt"):
-        asked = [sys.executable, "-c", read, str(pki / name)]
-        subprocess.run(asked, check=True)
+        asked = [sys.executable, "-c", read, f"pki/{name}"]
+        subprocess.run(asked, check=True, cwd=tmp_path)
