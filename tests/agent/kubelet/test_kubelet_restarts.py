@@ -64,6 +64,7 @@ def test_an_older_kubelet_that_rejects_before_allocate_means_its_last_pod(host: 
     host.start_agent()
     host.kubelet.reject(host.share("rejected", 0, now_ns=1, second=1))
     admitted = host.share("admitted", 1, now_ns=2, second=2)
+    host.wait_until(lambda: host.agent.pods.get(admitted["metadata"]["uid"]) is not None)
     assert card_of(host.kubelet.admit(admitted)["c0"]) == "/dev/nvidia1"
     assert host.agent.finder.ambiguities > 0
     # Once another pod was admitted, the kubelet is known to have gone past the rejected one.
