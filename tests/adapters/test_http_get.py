@@ -4,7 +4,6 @@ import itertools
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -13,7 +12,8 @@ import pytest
 from gpustack.adapters import http_get
 from gpustack.adapters.http_get import HttpAnswer, HttpGetError
 
-_SECONDS = 0.5
+_SECONDS = 0.5  # for what takes longer than that
+_ENOUGH_SECONDS = 30.0
 _OK = b"HTTP/1.1 200 OK\r\n"
 
 
@@ -46,8 +46,10 @@ def server(answer: Callable[[], Iterable[bytes]]) -> Iterator[str]:
         listener.close()
 
 
-def asked(url: str, tls: ssl.SSLContext | None = None) -> HttpAnswer:
-    return http_get.get(url, seconds=_SECONDS, max_bytes=100, tls=tls)
+def asked(
+    url: str, tls: ssl.SSLContext | None = None, *, seconds: float = _ENOUGH_SECONDS
+) -> HttpAnswer:
+    return http_get.get(url, seconds=seconds, max_bytes=100, tls=tls)
 
 
 def test_an_answer_of_any_status_is_returned() -> None:
@@ -56,11 +58,22 @@ def test_an_answer_of_any_status_is_returned() -> None:
 
 
 @pytest.mark.parametrize(
+    "pieces",
+    [
+        lambda: itertools.repeat(b"x"),
+        lambda: [_OK, *itertools.repeat(b"A: b\r\n", 90)],
+        lambda: [_OK, b"\r\n", *itertools.repeat(b"x", 90)],
+    ],
+)
+def test_an_answer_that_trickles_is_left_in_time(pieces: Callable[[], Iterable[bytes]]) -> None:
+    with server(pieces) as address, pytest.raises(HttpGetError) as caught:
+        asked(f"http://{address}/", seconds=_SECONDS)
+    assert str(caught.value) == f"http://{address}/: no whole answer within 0.5 s"
+
+
+@pytest.mark.parametrize(
     ("pieces", "words"),
     [
-        (lambda: itertools.repeat(b"x"), "no whole answer within 0.5 s"),
-        (lambda: [_OK, *itertools.repeat(b"A: b\r\n", 90)], "no whole answer within 0.5 s"),
-        (lambda: [_OK, b"\r\n", *itertools.repeat(b"x", 90)], "no whole answer within 0.5 s"),
         (lambda: [_OK + b"\r\n" + b"x" * 101], "more than 100 bytes"),
         (lambda: [b"SSH-2.0-OpenSSH\r\n"], "SSH-2.0-OpenSSH"),
         (lambda: [_OK + b"Content-Length: 90\r\n\r\nshort"], "ends after 5 of 90 bytes"),
@@ -70,18 +83,16 @@ def test_an_answer_of_any_status_is_returned() -> None:
 def test_an_answer_that_is_none_is_left_behind(
     pieces: Callable[[], Iterable[bytes]], words: str
 ) -> None:
-    began = time.monotonic()
     with server(pieces) as address, pytest.raises(HttpGetError, match=words) as caught:
         asked(f"http://{address}/")
     assert str(caught.value).startswith(f"http://{address}/: ")
-    assert time.monotonic() - began < 4 * _SECONDS
 
 
 def test_a_trickled_handshake_of_tls_ends_in_time() -> None:
     # A record of a handshake whose 16 KiB come byte by byte.
     record = [b"\x16\x03\x03\x40\x00", *[b"\x02"] * 90]
     with server(lambda: record) as address, pytest.raises(HttpGetError, match="no whole answer"):
-        asked(f"https://{address}/", ssl.create_default_context())
+        asked(f"https://{address}/", ssl.create_default_context(), seconds=_SECONDS)
 
 
 def test_nothing_listens_there() -> None:
