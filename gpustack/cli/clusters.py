@@ -46,7 +46,7 @@ def read_what_can_be(keys: Keys, snapshot: Snapshot) -> Cluster:
     Raises:
         SourceError: the quota is none; names the place.
     """
-    cluster = settle(_nodes(keys, snapshot), _tenants(keys, snapshot), _quota(snapshot))
+    cluster = settle(_nodes(keys, snapshot), tenants(keys, snapshot), _quota(snapshot))
     return replace(cluster, hosts=dict(_hosts(keys, snapshot, cluster)))
 
 
@@ -178,7 +178,8 @@ def _decoded(keys: Keys, snapshot: Snapshot) -> Iterator[tuple[str, Node | None]
         yield item["metadata"]["name"], node
 
 
-def _tenants(keys: Keys, snapshot: Snapshot) -> Iterator[Tenant]:
+def tenants(keys: Keys, snapshot: Snapshot) -> Iterator[Tenant]:
+    """Yield the pods that hold cards."""
     for pod in snapshot.pods:
         held = holding(keys, pod)
         if held is not None:

@@ -108,7 +108,8 @@ class TrialKind:
 
     Attributes:
         name: as the output has it.
-        limits: of vcuda-core and vcuda-memory, as the API has them; none where zero.
+        cores: its limit of vcuda-core.
+        memory_units: its limit of vcuda-memory; none where zero.
     """
 
     name: str

@@ -2,11 +2,11 @@
 
 import argparse
 import datetime
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
-from gpustack.cli import options, source
+from gpustack.cli import clusters, options, source
 from gpustack.cli.doctor.cluster import facts, trial_run
 from gpustack.cli.doctor.cluster.facts import (
     LEASES,
@@ -20,7 +20,8 @@ from gpustack.cli.doctor.cluster.facts import (
     ClusterFacts,
     Lease,
 )
-from gpustack.wire.files.snapshots import Names
+from gpustack.model.cluster.cluster import settle
+from gpustack.wire.files.snapshots import Names, Snapshot
 from gpustack.wire.keys import Keys
 
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
@@ -73,12 +74,9 @@ def read(chosen: argparse.Namespace) -> ClusterFacts:
     ]
     snapshot = options.parse(chosen, context, {"items": items})
     nodes = facts.gpu_nodes(keys, snapshot)
-    trials = None
+    trials: tuple[facts.Trial, ...] | None = None
     if chosen.run_pods is not None and not reader.unread.keys() & {NODES, PODS}:
-        trials = reader.take(
-            TRIALS,
-            lambda: trial_run.run(client, keys, nodes, snapshot.pods, _wanted(chosen)),
-        )
+        trials = reader.take(TRIALS, lambda: _try(chosen, client, nodes, snapshot))
     return ClusterFacts(
         keys=keys,
         now=now,
@@ -92,13 +90,23 @@ def read(chosen: argparse.Namespace) -> ClusterFacts:
     )
 
 
-def _wanted(chosen: argparse.Namespace) -> trial_run.Wanted:
-    return trial_run.Wanted(
+def _try(
+    chosen: argparse.Namespace,
+    client: KubeClient,
+    nodes: Sequence[facts.GpuNode],
+    snapshot: Snapshot,
+) -> tuple[facts.Trial, ...]:
+    """Run the pods that the options ask for; what pods hold is read once for all nodes."""
+    keys = Keys(chosen.domain)
+    known = (each.node for each in nodes if each.node is not None)
+    used = settle(known, clusters.tenants(keys, snapshot)).nodes
+    wanted = trial_run.Wanted(
         image=chosen.run_pods,
         namespace=chosen.namespace or "default",
         scheduler=chosen.scheduler_name or "",
         seconds=chosen.pod_seconds or POD_SECONDS,
     )
+    return trial_run.run(client, keys, nodes, used, wanted)
 
 
 class _Reader:

@@ -9,10 +9,12 @@ from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
 from gpustack.cli.doctor.cluster.facts import SHARE, WHOLE_CARD, GpuNode, Trial, TrialKind
 from gpustack.cli.output import printing
 from gpustack.model.cluster.eligibility import NOT_READY, states
+from gpustack.model.node import Node
 from gpustack.model.place import place
 from gpustack.model.refusal import Refusal
+from gpustack.model.request import PodRequest
 from gpustack.wire.keys import Keys
-from gpustack.wire.pods import finished, parse_limits, usage
+from gpustack.wire.pods import finished, parse_limits
 
 _LABELS: Final = {"app.kubernetes.io/name": "gpustack-doctor"}
 _SELECTOR: Final = ",".join(f"{name}={value}" for name, value in _LABELS.items())
@@ -47,7 +49,7 @@ def run(
     client: KubeClient,
     keys: Keys,
     nodes: Sequence[GpuNode],
-    pods: Sequence[Mapping[str, Any]],
+    used: Mapping[str, Node],
     wanted: Wanted,
 ) -> tuple[Trial, ...]:
     """Run a share and then a whole card on each GPU node that has room for it.
@@ -58,7 +60,7 @@ def run(
         client: of an identity that may create, list and delete pods, and read their logs.
         keys: of resources and annotations.
         nodes: the GPU nodes.
-        pods: all pods of the cluster.
+        used: the nodes by name, with what pods hold of their cards.
         wanted: what they are like.
 
     Raises:
@@ -67,7 +69,7 @@ def run(
     """
     runner = _Runner(client, keys, wanted)
     runner.remove_ended()
-    return tuple(trial for kind in (SHARE, WHOLE_CARD) for trial in runner.run(kind, nodes, pods))
+    return tuple(trial for kind in (SHARE, WHOLE_CARD) for trial in runner.run(kind, nodes, used))
 
 
 class _Runner:
@@ -84,14 +86,14 @@ class _Runner:
                 self._remove(pod["metadata"]["name"])
 
     def run(
-        self, kind: TrialKind, nodes: Sequence[GpuNode], pods: Sequence[Mapping[str, Any]]
+        self, kind: TrialKind, nodes: Sequence[GpuNode], used: Mapping[str, Node]
     ) -> Iterator[Trial]:
         """Run one kind on all nodes, and remove the pods."""
         made: dict[str, Trial] = {}
         until = time.monotonic() + self._wanted.seconds
         try:
             for node in nodes:
-                trial = self._begin(kind, node, pods)
+                trial = self._begin(kind, node, used.get(node.name))
                 if trial.pod is None:
                     yield trial
                 else:
@@ -101,10 +103,10 @@ class _Runner:
             for name in made:
                 self._remove(name)
 
-    def _begin(self, kind: TrialKind, node: GpuNode, pods: Sequence[Mapping[str, Any]]) -> Trial:
+    def _begin(self, kind: TrialKind, node: GpuNode, used: Node | None) -> Trial:
         trial = Trial(node=node.name, kind=kind)
         body = self._body(kind, node.name)
-        if problem := _no_room(self._keys, node, pods, body):
+        if problem := _no_room(node, used, parse_limits(self._keys, body)):
             return replace(trial, problem=f"not tried: {problem}", room=False)
         try:
             return replace(trial, pod=self._client.post(self._path, body))
@@ -189,14 +191,11 @@ class _Runner:
         }
 
 
-def _no_room(
-    keys: Keys, node: GpuNode, pods: Sequence[Mapping[str, Any]], body: Mapping[str, Any]
-) -> str:
+def _no_room(node: GpuNode, used: Node | None, request: PodRequest | None) -> str:
     """Say why a node can't take a trial pod at the moment; empty where it can."""
     if NOT_READY in states(node.host):
         return "the node isn't ready"
-    request = parse_limits(keys, body)
-    if node.node is None or request is None or not node.cores:
+    if used is None or request is None or not node.cores:
         return "the node offers no cards, or describes none that can be read"
-    found = place(usage(keys, node.node, pods), request)
+    found = place(used, request)
     return (found.detail or found.message) if isinstance(found, Refusal) else ""
