@@ -145,7 +145,7 @@ class ClientTlsFiles:
         return TlsContext(context, ())
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
-        """Return what changes when a file does; a missing one counts as nothing."""
+        """Return what changes when a file, its mode or its owner does; a missing one is nothing."""
         return tuple(_stamp(path) for _, path in self._named())
 
     def _named(self) -> tuple[tuple[str, Path], ...]:

@@ -9,6 +9,8 @@ from tests.ansible.rendering import run_role, words
 
 pytestmark = pytest.mark.long
 
+# A doctor that finds nothing, and writes down how it was asked.
+NOTING = """echo "$@" > "${0%/*}/../../../asked"; echo '{"findings": []}'"""
 PARTS = {"gpustack_agent": "verify_doctor", "cluster_objects": "doctor"}
 
 
@@ -40,12 +42,10 @@ def test_a_release_without_a_doctor_passes_verify(tmp_path: pathlib.Path, role: 
 
 
 def test_the_doctor_asks_the_cluster_of_the_site(tmp_path: pathlib.Path) -> None:
-    asked = tmp_path / "asked"
-    program = f'echo "$@" > {asked}\necho \'{{"findings": []}}\''
     of_site = {"cluster_objects_domain": "example.com", "cluster_objects_namespace": "gpus"}
-    status, said = verify(tmp_path, "cluster_objects", program, [], **of_site)
+    status, said = verify(tmp_path, "cluster_objects", NOTING, [], **of_site)
     assert status == 0, said
-    assert asked.read_text().split() == [
+    assert (tmp_path / "asked").read_text().split() == [
         "doctor",
         "--kubeconfig=/etc/kubernetes/admin.conf",
         "--domain=example.com",
@@ -56,13 +56,11 @@ def test_the_doctor_asks_the_cluster_of_the_site(tmp_path: pathlib.Path) -> None
 
 
 def test_pods_are_run_where_an_image_is_named(tmp_path: pathlib.Path) -> None:
-    asked = tmp_path / "asked"
-    program = f'echo "$@" > {asked}\necho \'{{"findings": []}}\''
     own = {"kube_scheduler_manager": "own", "cluster_objects_trial_image": "site.example/base:1"}
-    status, said = verify(tmp_path, "cluster_objects", program, [], **own)
+    status, said = verify(tmp_path, "cluster_objects", NOTING, [], **own)
     assert status == 0, said
     told = ["--run-pods=site.example/base:1", "--namespace=default", "--scheduler-name=gpustack"]
-    assert asked.read_text().split()[-3:] == told
+    assert (tmp_path / "asked").read_text().split()[-3:] == told
 
 
 def test_verify_says_why_the_doctor_does_not_ask_a_cluster(tmp_path: pathlib.Path) -> None:
