@@ -96,9 +96,17 @@ def place_of(pod: dict[str, Any]) -> tuple[str, str]:
     return pod["spec"]["nodeName"], annotations(pod)["tencent.com/predicate-gpu-idx-0"]
 
 
-def accounts(site: Site, host: str) -> dict[str, float]:
-    """Return an agent's figures, of all its cards and namespaces together, by metric."""
-    text = site.on(host, "/opt/gpustack/venv/bin/python", "-c", READ_METRICS)
+def accounts(site: Site, host: str, namespace: str) -> dict[str, float]:
+    """Return an agent's figures, of all its cards and namespaces together, by metric.
+
+    They are read once the agent has counted for that namespace.
+    """
+
+    def counted() -> str:
+        text = site.on(host, "/opt/gpustack/venv/bin/python", "-c", READ_METRICS)
+        return text if f'namespace="{namespace}"' in text else ""
+
+    text = wait_for("the namespace to be counted", counted)
     return {
         sample.name: sum(each.value for each in family.samples if each.name == sample.name)
         for family in text_string_to_metric_families(text)
@@ -127,14 +135,14 @@ def test_two_tenants_get_their_shares_of_one_card_and_account_for_it(
     places = {place_of(site.running(name, namespace=namespaces[name])) for name in shares}
     assert len(places) == 1, "they are on one card"
     [(host, _)] = places
-    before = accounts(site, host)
+    before = accounts(site, host, neighbour)
 
     def finished() -> dict[str, str]:
         logs = {name: site.kubectl.run("logs", name, "-n", namespaces[name]) for name in shares}
         return logs if all("launches" in text for text in logs.values()) else {}
 
     printed = wait_for("both to have launched for a minute", finished, seconds=3 * SECONDS)
-    after = accounts(site, host)
+    after = accounts(site, host, neighbour)
     used = {name: used_percent(text) for name, text in printed.items()}
     assert used == pytest.approx(shares, abs=POINTS)
     gained = {name: after[name] - before[name] for name in after}

@@ -107,6 +107,10 @@ def test_a_tenant_that_ignores_its_end_is_killed_and_its_card_is_free(
     site.kubectl.apply(workloads.pod("next", whole, nodeSelector=PLACE))
     # Its cards stay taken while the sandbox of the one before is ready, 250 s at most.
     site.running("next", seconds=300)
-    names = {each["metadata"]["name"] for each in site.kubectl.items("pods")}
-    assert names == {"next"}
+
+    def names() -> set[str]:
+        return {each["metadata"]["name"] for each in site.kubectl.items("pods")}
+
+    # Kubelet takes the pod off the API server only after the sandbox has ended.
+    wait_for("the pod to be gone", lambda: names() == {"next"})
     assert "cuda-workload" not in site.on(HOST, "ps", "-e", "-o", "args")
