@@ -22,6 +22,7 @@ NOW, NEXT = "535.261.03", "550.163.01"
 FOLDER = "next"
 CHOSEN = {
     "upgrade_parts": "driver",
+    "cluster_objects_trial_image": workloads.CUDA_IMAGE,
     "nvidia_driver_packages": [f"simgpu-driver={NEXT}"],
     "nvidia_driver_repository_uris": [f"file:{layout.SIMGPU_REPOSITORY}/{FOLDER}"],
 }

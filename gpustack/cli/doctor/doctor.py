@@ -19,7 +19,7 @@ from gpustack.cli.doctor.host.checks import CHECKS as HOST_CHECKS
 from gpustack.cli.doctor.host.reading import AGENT_CONFIG
 from gpustack.cli.output import printing
 
-_OF_PODS: Final = ("namespace", "scheduler_name", "pod_seconds")
+_OF_PODS: Final = ("node", "namespace", "scheduler_name", "pod_seconds")
 _OF_CLUSTERS: Final = ("kubeconfig", "context", "snapshot", "run_pods", *_OF_PODS)
 _OF_HOSTS: Final = ("agent_config", "scheduler_config")
 
@@ -59,6 +59,12 @@ def _add_pods(parser: argparse.ArgumentParser) -> None:
         help="on each GPU node with room, run a pod with a share and then one with a whole card,"
         " compare what nvidia-smi sees in them with what they were given, and remove them; any"
         " image with a C library does",
+    )
+    parser.add_argument(
+        "--node",
+        metavar="NAME",
+        action="append",
+        help="run them on this node alone; may be given several times",
     )
     parser.add_argument("--namespace", metavar="NAME", help="of these pods; default: default")
     parser.add_argument(

@@ -63,6 +63,32 @@ def test_pods_are_run_where_an_image_is_named(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "asked").read_text().split()[-3:] == told
 
 
+@pytest.mark.parametrize(
+    ("check", "level", "drained", "status"),
+    [
+        ("share-pods", "ok", True, 0),
+        ("share-pods", "fail", False, 2),
+        ("whole-card-pods", "warn", False, 0),
+        ("whole-card-pods", "warn", True, 2),
+        ("agents", "fail", True, 0),
+    ],
+)
+def test_an_upgraded_host_is_judged_by_its_own_trial_pods(
+    tmp_path: pathlib.Path, check: str, level: str, drained: bool, status: int
+) -> None:
+    findings = json.dumps({"findings": [finding(check, level)]})
+    program = f"""echo "$@" > "${{0%/*}}/../../../asked"; echo '{findings}'"""
+    node = {
+        "cluster_objects_trial_image": "site.example/base:1",
+        "cluster_objects_trial_node": "gpu1",
+        "cluster_objects_trial_must_run": drained,
+    }
+    done = verify(tmp_path, "cluster_objects", program, [], part="try_node", **node)
+    assert done[0] == status, done[1]
+    assert "--node=gpu1" in (tmp_path / "asked").read_text().split()
+    assert (f"{check}: is not there" in done[1]) == (status != 0)
+
+
 def test_verify_says_why_the_doctor_does_not_ask_a_cluster(tmp_path: pathlib.Path) -> None:
     own = {"cluster_objects_kubeconfig": "/root/admin.conf"}
     status, said = verify(tmp_path, "cluster_objects", "exit 3", [], **own)
@@ -71,7 +97,12 @@ def test_verify_says_why_the_doctor_does_not_ask_a_cluster(tmp_path: pathlib.Pat
 
 
 def verify(
-    folder: pathlib.Path, role: str, program: str, accepted: list[str], **variables: str
+    folder: pathlib.Path,
+    role: str,
+    program: str,
+    accepted: list[str],
+    part: str = "",
+    **variables: object,
 ) -> tuple[int, str]:
     """Run the role's part with a program in the doctor's stead; returns status and words."""
     doctor = folder / "opt/venv/bin/gpustack"
@@ -83,5 +114,5 @@ def verify(
         f"{role}_accepted_findings": accepted,
         **variables,
     }
-    done = run_role(folder, role, PARTS[role], said)
+    done = run_role(folder, role, part or PARTS[role], said)
     return done.returncode, words(done)

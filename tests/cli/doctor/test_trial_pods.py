@@ -186,20 +186,39 @@ def test_a_refused_pod_is_a_fault_with_the_refusal(
     assert found(value, "share-pods").startswith("the API server refuses the pod: ")
 
 
-def test_what_a_killed_run_left_is_removed(
+def ended(node: str) -> dict[str, Any]:
+    """Return a trial pod of another run."""
+    labels = {"app.kubernetes.io/name": "gpustack-doctor"}
+    metadata = {"name": f"{OURS}{node}", "labels": labels}
+    return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": "Failed"}}
+
+
+def test_what_a_killed_run_left_on_these_nodes_is_removed(
     api: FakeKubeApi, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    labels = {"app.kubernetes.io/name": "gpustack-doctor"}
-    old = {"metadata": {"name": f"{OURS}old", "labels": labels}, "status": {"phase": "Failed"}}
-    api.create("pods", old)
+    api.create("pods", ended(NODE.name))
+    api.create("pods", ended("elsewhere"))
     with serving(api, honest):
         ask(capsys, *kubeconfig(api, tmp_path), "--run-pods", IMAGE)
-    assert left(api) == []
+    assert left(api) == [f"{OURS}elsewhere"]
+
+
+def test_only_named_nodes_are_tried_and_unknown_ones_told(
+    api: FakeKubeApi, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (*kubeconfig(api, tmp_path), "--run-pods", IMAGE, "--node")
+    value = ask(capsys, *words, "absent", status=1)
+    assert found(value, "share-pods") == "no GPU node has this name"
+    assert api.asked("POST", "/pods") == []
+    with serving(api) as cluster:
+        ask(capsys, *words, NODE.name, status=0)
+    assert len(cluster.pods) == 2
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
+        (("--node", "a"), "--node: needs argument --run-pods"),
         (("--namespace", "a"), "--namespace: needs argument --run-pods"),
         (("--scheduler-name", "a"), "--scheduler-name: needs argument --run-pods"),
         (("--pod-seconds", "1"), "--pod-seconds: needs argument --run-pods"),

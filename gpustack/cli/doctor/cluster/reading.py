@@ -106,7 +106,16 @@ def _try(
         scheduler=chosen.scheduler_name or "",
         seconds=chosen.pod_seconds or POD_SECONDS,
     )
-    return trial_run.run(client, keys, nodes, used, wanted)
+    if chosen.node is None:
+        return trial_run.run(client, keys, nodes, used, wanted)
+    named = [each for each in nodes if each.name in chosen.node]
+    unknown = set(chosen.node) - {each.name for each in named}
+    missing = (
+        facts.Trial(node=name, kind=kind, problem="no GPU node has this name")
+        for name in sorted(unknown)
+        for kind in (facts.SHARE, facts.WHOLE_CARD)
+    )
+    return (*missing, *trial_run.run(client, keys, named, used, wanted))
 
 
 class _Reader:

@@ -1,7 +1,7 @@
 """Running trial pods: one kind after the other, on all nodes at once, and taking them away."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -68,7 +68,7 @@ def run(
         KubeUnavailable: it gave no answer; pods that are left end by themselves.
     """
     runner = _Runner(client, keys, wanted)
-    runner.remove_ended()
+    runner.remove_ended({each.name for each in nodes})
     return tuple(trial for kind in (SHARE, WHOLE_CARD) for trial in runner.run(kind, nodes, used))
 
 
@@ -79,10 +79,10 @@ class _Runner:
         self._wanted = wanted
         self._path = f"/api/v1/namespaces/{wanted.namespace}/pods"
 
-    def remove_ended(self) -> None:
-        """Remove what a killed run has left."""
+    def remove_ended(self, nodes: Collection[str]) -> None:
+        """Remove what a killed run has left on these nodes; another may run on others."""
         for pod in self._listed():
-            if finished(pod):
+            if finished(pod) and (pod.get("spec") or {}).get("nodeName") in nodes:
                 self._remove(pod["metadata"]["name"])
 
     def run(
