@@ -5,7 +5,7 @@ import json
 import pathlib
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,12 +47,14 @@ class Server:
 
 
 @contextlib.contextmanager
-def prometheus(folder: pathlib.Path, jobs: list[dict[str, Any]]) -> Iterator[Server]:
+def prometheus(
+    folder: pathlib.Path, jobs: list[dict[str, Any]], *, rules: Sequence[pathlib.Path] = RULES
+) -> Iterator[Server]:
     """Run Prometheus, which scrapes these jobs every second, until the block ends."""
     port = processes.free_port()
     config = folder / "prometheus.yml"
     pace = {"scrape_interval": "1s", "evaluation_interval": "1s"}
-    values = {"global": pace, "rule_files": list(map(str, RULES)), "scrape_configs": jobs}
+    values = {"global": pace, "rule_files": list(map(str, rules)), "scrape_configs": jobs}
     config.write_text(yaml.safe_dump(values))
     command: list[str | pathlib.Path] = [
         program("prometheus"),
