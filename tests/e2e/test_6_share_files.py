@@ -25,6 +25,12 @@ def mounts(site: Site) -> list[str]:
     return [line for line in lines if line.startswith("/var/lib/gpustack/containers/")]
 
 
+@pytest.fixture(autouse=True)
+def none_before(site: Site) -> None:
+    """Begin when the agent has removed the files of earlier pods."""
+    wait_for("earlier mounts to go", lambda: not mounts(site))
+
+
 def start(site: Site, name: str) -> None:
     site.kubectl.apply(workloads.pod(name, workloads.SHARE, nodeSelector=PLACE))
     site.running(name)
