@@ -55,6 +55,7 @@ def test_nodes_offer_a_hundred_cores_and_320_memory_units_a_card(site: Site) -> 
         assert allocatable["tencent.com/vcuda-memory"] == "640"
 
 
+@pytest.mark.nightly  # molecule's verify, on two hosts
 def test_verify_passes_with_a_pod_of_each_kind_on_each_host(site: Site) -> None:
     image = f"--extra-vars=cluster_objects_trial_image={workloads.CUDA_IMAGE}"
     recap = site.playbook("verify", image)
