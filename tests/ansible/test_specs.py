@@ -13,7 +13,7 @@ ENTRY_POINTS = (
 )  # fmt: skip
 # A name that is another role's inner file.
 OWN_ENTRY_POINTS = {
-    "cluster_objects": ("forget",),
+    "cluster_objects": ("forget", "try_node"),
     "gpustack_extender": ("trust", "finish"),
     "gpustack_hook": ("same_paths",),
     "host_snapshot": ("take", "look", "done", "ready", "restore"),

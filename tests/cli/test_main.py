@@ -86,7 +86,12 @@ VALUES = {
     "interval": "1",
     "pod_seconds": "1",
 }
-COUNTED = {("what-if", "--drain"), ("get", "--state"), ("top", "--agent")}  # all of them count
+COUNTED = {
+    ("what-if", "--drain"),
+    ("get", "--state"),
+    ("top", "--agent"),
+    ("doctor", "--node"),
+}  # all of them count
 
 
 def options_with_a_value() -> list[tuple[str, str, str]]:

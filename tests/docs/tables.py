@@ -19,6 +19,7 @@ from extender.api import openapi
 from extender.offline import OfflineExtender
 from extender.settings import load
 from gpustack.adapters.nvml import ACCEPTABLE, ENDS_WORDS, FAULTS, XID_RULES, XidRule
+from gpustack.agent.activity.energy import EnergySums
 from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.containers.allocation_records import AllocationRecords
 from gpustack.agent.control import reload
@@ -145,7 +146,7 @@ class _NoCards:
     """A host without cards and containers: metrics have their names there, too."""
 
     node = Node(name="", cards=(), links=())
-    namespaces: Final[dict[str, float]] = {}
+    sums = EnergySums()
     xids: Final[dict[tuple[str, str], int]] = {}
 
     @property

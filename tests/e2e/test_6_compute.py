@@ -149,7 +149,7 @@ def test_two_tenants_get_their_shares_of_one_card_and_account_for_it(
     energy, seconds = "gpustack_{}_energy_joules_total", "gpustack_{}_gpu_seconds_total"
     assert gained[energy.format("namespace")] > gained[energy.format("card_idle")]
     assert gained[energy.format("namespace")] + gained[energy.format("card_idle")] == (
-        pytest.approx(gained[energy.format("card")], rel=0.01)
+        pytest.approx(gained[energy.format("card")], rel=1e-6)
     )
     # Both hold all of one of two cards.
     assert gained[seconds.format("namespace")] == (

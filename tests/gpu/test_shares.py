@@ -117,8 +117,8 @@ def test_neighbours_have_their_shares(
         watch.report.at_most("unfairness by Jain's index", 1 - work.jain(got), 1 - JAIN)
     assert not looks.told, "the agent takes a hooked tenant for an escape"
     for uuid, (least, most) in looks.drawn_joules.items():
-        idle = looks.energy.idle[uuid]
-        parts = [looks.energy.of((name, CONTAINER), uuid) for name in tenants]
+        idle = looks.energy.sums.idle[uuid]
+        parts = [looks.energy.sums.of((name, CONTAINER), uuid) for name in tenants]
         text = f"{' : '.join(f'{each:.0f}' for each in parts)}, idle {idle:.0f}"
         watch.report.put(ENERGY, text_of(length), **{column: text})
         assert 0.99 * least <= sum(parts) + idle <= 1.01 * most, "not the card's own counter"

@@ -13,6 +13,7 @@ The parts add up to the card's own counter, but for what the driver's windows do
 
 import logging
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from gpustack.adapters.nvml import Nvml, NvmlError
 from gpustack.adapters.web.exposition import row
@@ -23,25 +24,38 @@ from gpustack.agent.identification.process_owners import Owner
 logger = logging.getLogger(__name__)
 
 
-class EnergyAccounts:
-    """Joules since the agent's start, by container and card, and each card's idle ones.
+@dataclass(frozen=True, slots=True)
+class EnergySums:
+    """Joules as of one look, which add up: what a counter gains, its card's parts gain.
 
     Attributes:
-        idle: joules of each card that are no container's, by UUID; only of cards that count energy.
-        namespaces: joules of each namespace's containers, those that ended included.
+        given: of each container on each card (UUID), since the agent's start.
+        idle: of each card that are no container's, by UUID; only of cards that count energy.
+        namespaces: of each namespace's containers, those that ended included.
+        counters: each card's own counter, as far as it is divided, since the driver was loaded.
+    """
+
+    given: Mapping[tuple[Owner, str], float] = field(default_factory=dict)
+    idle: Mapping[str, float] = field(default_factory=dict)
+    namespaces: Mapping[str, float] = field(default_factory=dict)
+    counters: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, owner: Owner, uuid: str) -> float | None:
+        """Return a container's joules on a card; None where the card doesn't count."""
+        return self.given.get((owner, uuid), 0.0) if uuid in self.idle else None
+
+
+class EnergyAccounts:
+    """Divides what the cards draw.
+
+    Attributes:
+        sums: what is divided so far.
     """
 
     def __init__(self, nvml: Nvml, records: AllocationRecords) -> None:
         self._nvml = nvml
         self._records = records
-        self._counters: dict[str, float] = {}
-        self._given: dict[tuple[Owner, str], float] = {}
-        self.idle: Mapping[str, float] = {}  # replaced, because another thread reads it
-        self.namespaces: Mapping[str, float] = {}  # likewise
-
-    def of(self, owner: Owner, uuid: str) -> float | None:
-        """Return a container's joules on a card; None where the card doesn't count."""
-        return self._given.get((owner, uuid), 0.0) if uuid in self.idle else None
+        self.sums = EnergySums()  # replaced, because another thread reads it
 
     def look(self, seen: Mapping[str, Mapping[Owner, ContainerSample]]) -> None:
         """Divide what each card drew since the look before.
@@ -64,15 +78,16 @@ class EnergyAccounts:
         except NvmlError as error:
             logger.debug("the driver says nothing of energy: %s", error)
             return
-        idle, namespaces = dict(self.idle), dict(self.namespaces)
-        given = {key: joules for key, joules in self._given.items() if key[0] in living}
+        divided, idle = dict(self.sums.counters), dict(self.sums.idle)
+        namespaces = dict(self.sums.namespaces)
+        given = {key: joules for key, joules in self.sums.given.items() if key[0] in living}
         for uuid, counter in counters.items():
             idle.setdefault(uuid, 0.0)
-            before = self._counters.setdefault(uuid, counter)
+            before = divided.setdefault(uuid, counter)
             sights = seen.get(uuid, {})
             if uuid not in holders and sights and not any(each.span_ns for each in sights.values()):
                 continue  # the driver's windows have not ended: this is divided when they have
-            self._counters[uuid] = counter
+            divided[uuid] = counter
             # A driver that was loaded again counts from zero: what it drew before is not known.
             drawn = max(0.0, counter - before)
             parts = _parts(sights, living, holders.get(uuid))
@@ -82,7 +97,7 @@ class EnergyAccounts:
                 namespaces[namespace] = namespaces.get(namespace, 0.0) + part * drawn
             if not parts:
                 idle[uuid] += drawn
-        self._given, self.idle, self.namespaces = given, idle, namespaces
+        self.sums = EnergySums(given, idle, namespaces, divided)
 
 
 def _parts(

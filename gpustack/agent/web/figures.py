@@ -61,12 +61,6 @@ _CARD_FIGURES: Final[
         lambda each: each.power_watts,
     ),
     (
-        CounterMetricFamily,
-        "gpustack_card_energy_joules",
-        "Energy since the driver was loaded.",
-        lambda each: each.energy_joules,
-    ),
-    (
         GaugeMetricFamily,
         "gpustack_card_temperature_celsius",
         "Temperature of the GPU.",
@@ -101,7 +95,7 @@ def collectors(
         _Xids(inventory),
         _Shares(inventory, records, activity),
         _Energy(inventory, records, activity),
-        TenantFigures(inventory, GpuSeconds(records, inventory), activity),
+        TenantFigures(inventory, GpuSeconds(records, inventory)),
         _Calls(durations),
     )
 
@@ -224,7 +218,7 @@ class _Shares(Collector):
 
 
 class _Energy(Collector):
-    """What each container's card drew for it, and what cards drew for nobody."""
+    """What cards drew, for whom and for nobody, all as of one look, so that the sums agree."""
 
     def __init__(
         self, inventory: CardInventory, records: AllocationRecords, activity: ActivitySampler
@@ -234,7 +228,17 @@ class _Energy(Collector):
         self._activity = activity
 
     def collect(self) -> Iterator[Metric]:
-        """Go through the records and the cards."""
+        """Go through the records, the namespaces and the cards."""
+        counted = CounterMetricFamily(
+            "gpustack_card_energy_joules",
+            "Energy since the driver was loaded, as far as it is divided.",
+            labels=_CARD,
+        )
+        namespaces = CounterMetricFamily(
+            "gpustack_namespace_energy_joules",
+            "Energy since the agent's start that cards drew for a namespace's containers.",
+            labels=("namespace", "node"),
+        )
         given = CounterMetricFamily(
             "gpustack_container_energy_joules",
             "Energy since the agent's start: all of a whole card; of a shared one, what it drew"
@@ -246,16 +250,18 @@ class _Energy(Collector):
             "Energy since the agent's start that a card drew for no container.",
             labels=_CARD,
         )
-        node = self._inventory.node
+        node, sums = self._inventory.node, self._activity.energy.sums
         for _, owner, names in _held(self._records, node):
-            joules = self._activity.energy.of(owner, names[-1])
+            joules = sums.of(owner, names[-1])
             if joules is not None:
                 given.add_metric(names, joules)
+        for namespace, amount in sorted(sums.namespaces.items()):
+            namespaces.add_metric((namespace, node.name), amount)
         for card in node.cards:
-            joules = self._activity.energy.idle.get(card.uuid)
-            if joules is not None:
-                idle.add_metric((str(card.minor), card.uuid), joules)
-        yield from (given, idle)
+            if card.uuid in sums.idle:
+                idle.add_metric((str(card.minor), card.uuid), sums.idle[card.uuid])
+                counted.add_metric((str(card.minor), card.uuid), sums.counters[card.uuid])
+        yield from (counted, given, idle, namespaces)
 
 
 class _Calls(Collector):

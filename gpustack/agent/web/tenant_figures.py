@@ -6,20 +6,16 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gpustack.agent.activity.gpu_seconds import GpuSeconds
-from gpustack.agent.activity.sampler import ActivitySampler
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.model.model_name import label_safe_model
 
 
 class TenantFigures(Collector):
-    """GPU-seconds and joules since the agent's start, by namespace, and idle ones by card."""
+    """GPU-seconds since the agent's start, by namespace, and idle ones by card."""
 
-    def __init__(
-        self, inventory: CardInventory, seconds: GpuSeconds, activity: ActivitySampler
-    ) -> None:
+    def __init__(self, inventory: CardInventory, seconds: GpuSeconds) -> None:
         self._inventory = inventory
         self._seconds = seconds
-        self._activity = activity
 
     def collect(self) -> Iterator[Metric]:
         """Count up to now, and yield the sums."""
@@ -34,13 +30,6 @@ class TenantFigures(Collector):
         for namespace, models in sorted(self._seconds.held.items()):
             for model, seconds in sorted(models.items()):
                 held.add_metric((namespace, node.name, model), seconds)
-        joules = CounterMetricFamily(
-            "gpustack_namespace_energy_joules",
-            "Energy since the agent's start that cards drew for a namespace's containers.",
-            labels=("namespace", "node"),
-        )
-        for namespace, amount in sorted(self._activity.energy.namespaces.items()):
-            joules.add_metric((namespace, node.name), amount)
         idle = CounterMetricFamily(
             "gpustack_card_idle_gpu_seconds",
             "Seconds since the agent's start times the part of the card that no pod held.",
@@ -55,4 +44,4 @@ class TenantFigures(Collector):
             name = (str(card.minor), card.uuid)
             idle.add_metric(name, self._seconds.idle.get(card.uuid, 0.0))
             info.add_metric((*name, node.name, label_safe_model(card.model)), 1.0)
-        yield from (held, joules, idle, info)
+        yield from (held, idle, info)

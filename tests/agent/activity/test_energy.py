@@ -67,7 +67,7 @@ class _Meter:
         self._look()
 
     def of(self, name: str) -> float | None:
-        return self.accounts.of((f"uid-{name}", name), CARD.uuid)
+        return self.accounts.sums.of((f"uid-{name}", name), CARD.uuid)
 
 
 def test_energy_is_divided_by_gpu_time_and_the_rest_is_idle(stage: Stage) -> None:
@@ -77,7 +77,7 @@ def test_energy_is_divided_by_gpu_time_and_the_rest_is_idle(stage: Stage) -> Non
     meter.draw(400, neighbour=7)
     meter.draw(60, neighbour=7)
     assert [meter.of(name) for name in _TENANTS] == [300, 100, 0]
-    assert meter.accounts.idle == {CARD.uuid: 60, _NEIGHBOUR.uuid: 14}
+    assert meter.accounts.sums.idle == {CARD.uuid: 60, _NEIGHBOUR.uuid: 14}
 
 
 def test_energy_of_the_hosts_own_processes_is_nobodys(stage: Stage) -> None:
@@ -89,7 +89,7 @@ def test_energy_of_the_hosts_own_processes_is_nobodys(stage: Stage) -> None:
     stage.nvml.busy_ns.update({foreign: 500, tenant: 500})
     meter.draw(50)
     assert meter.of("a") == 50, "it alone of the containers ran"
-    assert meter.accounts.idle[CARD.uuid] == 50
+    assert meter.accounts.sums.idle[CARD.uuid] == 50
 
 
 def test_energy_waits_for_the_end_of_the_drivers_window(stage: Stage) -> None:
@@ -97,11 +97,11 @@ def test_energy_waits_for_the_end_of_the_drivers_window(stage: Stage) -> None:
     meter = _Meter(stage)
     stage.nvml.span_us = 0
     meter.draw(30)
-    assert (meter.of("a"), meter.accounts.idle[CARD.uuid]) == (0, 0)
+    assert (meter.of("a"), meter.accounts.sums.idle[CARD.uuid]) == (0, 0)
     stage.nvml.span_us = 1
     stage.nvml.busy_ns[pid] = 100
     meter.draw(20)
-    assert (meter.of("a"), meter.accounts.idle[CARD.uuid]) == (50, 0)
+    assert (meter.of("a"), meter.accounts.sums.idle[CARD.uuid]) == (50, 0)
 
 
 def test_a_driver_that_was_loaded_again_counts_from_zero(stage: Stage) -> None:
@@ -109,14 +109,14 @@ def test_a_driver_that_was_loaded_again_counts_from_zero(stage: Stage) -> None:
     meter.draw(100)
     meter.draw(-90)
     meter.draw(5)
-    assert meter.accounts.idle[CARD.uuid] == 105
+    assert meter.accounts.sums.idle[CARD.uuid] == 105
 
 
 def test_a_card_that_counts_no_energy_has_no_account(stage: Stage) -> None:
     stage.process(stage.share("a"), memory_bytes=0)
     stage.sampler.look()
-    assert stage.sampler.energy.of(("uid-a", "a"), CARD.uuid) is None
-    assert not stage.sampler.energy.idle
+    assert stage.sampler.energy.sums.of(("uid-a", "a"), CARD.uuid) is None
+    assert not stage.sampler.energy.sums.idle
 
 
 def test_a_library_that_is_shut_stops_no_look(stage: Stage) -> None:
@@ -124,10 +124,10 @@ def test_a_library_that_is_shut_stops_no_look(stage: Stage) -> None:
     meter.draw(10)
     stage.nvml.replace_driver("570.86", agrees=False)
     meter.draw(10)
-    assert meter.accounts.idle[CARD.uuid] == 10
+    assert meter.accounts.sums.idle[CARD.uuid] == 10
     stage.nvml.replace_driver("570.86", agrees=True)
     meter.draw(0)
-    assert meter.accounts.idle[CARD.uuid] == 20
+    assert meter.accounts.sums.idle[CARD.uuid] == 20
 
 
 def test_all_energy_of_a_whole_card_is_its_containers(stage: Stage) -> None:
@@ -138,7 +138,7 @@ def test_all_energy_of_a_whole_card_is_its_containers(stage: Stage) -> None:
     stage.records.remove("uid-a")
     meter.draw(50)
     assert meter.of("a") == 0, "an account ends with its container"
-    assert meter.accounts.idle == {CARD.uuid: 50, _NEIGHBOUR.uuid: 9}
+    assert meter.accounts.sums.idle == {CARD.uuid: 50, _NEIGHBOUR.uuid: 9}
 
 
 @given(looks=_LOOKS)
@@ -160,7 +160,10 @@ def test_the_parts_of_tenants_and_idle_add_up_to_the_counter(
             for name, busy in zip(_TENANTS, times, strict=True)
         }
         accounts.look({CARD.uuid: samples})
-    parts = [accounts.of((f"uid-{name}", name), CARD.uuid) or 0.0 for name in _TENANTS]
-    assert min(parts) >= 0
-    assert sum(parts) + accounts.idle[CARD.uuid] == pytest.approx(counter - 1000)
-    assert accounts.namespaces.get("team", 0.0) == pytest.approx(sum(parts))
+        sums = accounts.sums
+        parts = [sums.of((f"uid-{name}", name), CARD.uuid) or 0.0 for name in _TENANTS]
+        assert min(parts) >= 0
+        divided = sums.counters[CARD.uuid] - 1000
+        assert sum(parts) + sums.idle[CARD.uuid] == pytest.approx(divided)
+        assert sums.namespaces.get("team", 0.0) == pytest.approx(sum(parts))
+    assert sums.counters == {CARD.uuid: counter}

@@ -74,7 +74,7 @@ def test_figures_name_the_present_minor_of_a_card(host: Host) -> None:
     host.start_agent()
     host.kubelet.admit(host.share("p", 1))
     _boot_with_swapped_cards(host)
-    host.wait_until(lambda: bool(host.agent.activity.energy.idle))
+    host.wait_until(lambda: bool(host.agent.activity.energy.sums.idle))
     with urllib.request.urlopen(f"http://127.0.0.1:{host.agent.web.ports[0]}/metrics") as answer:
         text = answer.read().decode()
     for figure in ("gpustack_container_cores_", "gpustack_container_energy_"):

@@ -20,6 +20,7 @@ from tests.fakes.nvml import card
 _OWNER = ("uid", "c0")
 _CARD = card(1).uuid
 _NS = 1_000_000_000
+ENERGY_OF_NONE = "gpustack_card_idle_energy_joules_total"
 
 
 def _scraped(host: Host) -> dict[str, list[tuple[Mapping[str, str], float]]]:
@@ -44,9 +45,11 @@ def test_a_cards_figures_are_those_that_its_driver_gives(host: Host) -> None:
     own = {"minor": "0", "uuid": card(0).uuid}
     assert found["gpustack_card_busy_ratio"] == [(own, 0.5)]
     assert found["gpustack_card_power_watts"] == [(own, 300.5)]
-    assert found["gpustack_card_energy_joules_total"] == [(own, 12.0)]
     assert found["gpustack_card_uncorrected_memory_errors_total"] == [(own, 3.0)]
     assert "gpustack_card_temperature_celsius" not in found, "no card gives it"
+    host.wait_until(
+        lambda: _scraped(host).get("gpustack_card_energy_joules_total") == [(own, 12.0)]
+    )
 
 
 def test_a_card_that_does_not_answer_hides_no_other(host: Host) -> None:
@@ -84,8 +87,13 @@ def test_energy_is_a_containers_or_idle(host: Host) -> None:
     host.kubelet.admit(host.share("p", 1))
 
     def idle() -> dict[str, float]:
-        found = _scraped(host).get("gpustack_card_idle_energy_joules_total", [])
-        return {labels["minor"]: joules for labels, joules in found}
+        found = _scraped(host)
+        counted, idle = (
+            {labels["minor"]: joules for labels, joules in found.get(name, [])}
+            for name in ("gpustack_card_energy_joules_total", ENERGY_OF_NONE)
+        )
+        assert counted == {minor: 90 + joules for minor, joules in idle.items()}, "of one look"
+        return idle
 
     host.wait_until(lambda: idle() == {"0": 0.0, "1": 0.0})
     host.nvml.shown[card(0).uuid] = CardFigures(energy_joules=93.0)
