@@ -6,12 +6,17 @@ and run no line of Python for a single node where they can.
 
 import collections
 import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from gpustack.model.equivalence import REFUSED, NodeResult
 from gpustack.model.quota.claim import Choice
 from gpustack.model.refusal import Reason
+
+_NOT_SEARCHED: Final = REFUSED[Reason.NOT_SEARCHED]
+_NO_STATE: Final = -1
 
 Turns = tuple[tuple[str, int], ...]
 """The pods that go before a pod on a node and hold no cards yet, and those about to leave it."""
@@ -50,7 +55,7 @@ class NodeResults:
     @property
     def unsearched(self) -> bool:
         """Some node wasn't searched for lack of time: it may have room."""
-        return REFUSED[Reason.NOT_SEARCHED] in self.different
+        return _NOT_SEARCHED in self.different
 
     @property
     def fits(self) -> bool:
@@ -99,3 +104,11 @@ def _place(pair: tuple[str, NodeResult]) -> tuple[tuple[int, tuple[int, ...]], s
     """Return what a node is chosen by: its rank, and among equals its name."""
     name, answer = pair
     return answer.rank, name
+
+
+def remembered(
+    by_state: Mapping[int, NodeResult], states: Mapping[str, int], names: Sequence[str]
+) -> Iterator[NodeResult]:
+    """Return the answers of nodes that are known; others' is that they weren't searched."""
+    found = map(states.get, names, itertools.repeat(_NO_STATE))
+    return map(by_state.get, found, itertools.repeat(_NOT_SEARCHED))
