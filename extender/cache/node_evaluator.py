@@ -12,7 +12,7 @@ from typing import Final
 
 from extender.cache import nominated
 from extender.cache.cache import ClusterCache
-from extender.cache.node_results import NodeResults, remembered
+from extender.cache.node_results import NodeResults, given_up
 from extender.cache.nominated import NodeAfterTurns, NodeInTurn, NodesAfterTurns
 from extender.cache.pods import PodState
 from extender.cache.search_time import SearchTime
@@ -158,10 +158,8 @@ class NodeEvaluator:
             try:
                 found.extend(looking_up)  # no line of Python is run for a node that is known
             except KeyError:
-                if time.is_over():  # nor for one that isn't, from now on
-                    found.extend(remembered(table.by_state, states, names[len(found) :]))
-                else:
-                    found.append(self._first(table, pod, names[len(found)], time))
+                rest = given_up(table.by_state, states, names, len(found), time)
+                found.extend(rest or [self._first(table, pod, names[len(found)], time)])
         if table.has_grown:
             with self._view.lock:
                 now = set(states.values())

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from extender.cache.search_time import SearchTime
 from gpustack.model.equivalence import REFUSED, NodeResult
 from gpustack.model.quota.claim import Choice
 from gpustack.model.refusal import Reason
 
 _NOT_SEARCHED: Final = REFUSED[Reason.NOT_SEARCHED]
 _NO_STATE: Final = -1
+_FEW_OF: Final = 8  # so many nodes one may have changed lately
 
 Turns = tuple[tuple[str, int], ...]
 """The pods that go before a pod on a node and hold no cards yet, and those about to leave it."""
@@ -106,9 +108,21 @@ def _place(pair: tuple[str, NodeResult]) -> tuple[tuple[int, tuple[int, ...]], s
     return answer.rank, name
 
 
-def remembered(
-    by_state: Mapping[int, NodeResult], states: Mapping[str, int], names: Sequence[str]
-) -> Iterator[NodeResult]:
-    """Return the answers of nodes that are known; others' is that they weren't searched."""
-    found = map(states.get, names, itertools.repeat(_NO_STATE))
-    return map(by_state.get, found, itertools.repeat(_NOT_SEARCHED))
+def given_up(
+    by_state: Mapping[int, NodeResult],
+    states: Mapping[str, int],
+    names: Sequence[str],
+    begin: int,
+    time: SearchTime,
+) -> Sequence[NodeResult]:
+    """Return the answers of the nodes from ``begin`` on, unsearched, once the time is over.
+
+    Nothing while it goes on. It does where most nodes are known: a few have changed, as they do
+    all the time, and the pod is as others are.
+    """
+    if not time.is_over():
+        return ()
+    found = map(states.get, itertools.islice(names, begin, None), itertools.repeat(_NO_STATE))
+    rest = list(map(by_state.get, found, itertools.repeat(_NOT_SEARCHED)))
+    few = rest.count(_NOT_SEARCHED) * _FEW_OF <= len(names)
+    return () if few and time.prolong() else rest

@@ -120,14 +120,24 @@ class SearchTime:
         """Start with so many seconds of the ``clock``."""
         self.ran_out = self.was_ended = False
         self._left = seconds
+        self._may_prolong = False
         self._clock = clock
         self._entered = 0.0
         self._tell: Callable[[float], None] = lambda _: None
 
     def limit(self, seconds: float, tell: Callable[[float], None]) -> None:
         """Have no more than so many seconds from now on; ``tell`` hears what is used of them."""
+        self._may_prolong = True
         self._left = min(self._left, seconds)
         self._tell = tell
+
+    def prolong(self) -> bool:
+        """Go on for a moment after the end, once after a `limit`; returns whether it does."""
+        if not self._may_prolong:
+            return False
+        self._may_prolong = self.ran_out = False
+        self._left = _LEAST_SECONDS
+        return True
 
     def __enter__(self) -> None:
         self._entered = self._clock()
