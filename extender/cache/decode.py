@@ -82,7 +82,7 @@ class Decoder:
 def _bounded(host: Host) -> Host:
     """Return what is kept of what a node says to pods: its words for people, which decide nothing.
 
-    A node has room for 130 000 labels of its own choice, and they would take 20 MB. Of too many
+    A node has room for 110 000 labels of its own choice, and they would take 10 MB. Of too many
     taints the last ones are kept: those of its conditions are there.
     """
     if max(len(host.labels), len(host.taints)) <= _MOST:

@@ -13,6 +13,7 @@ from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason
 from gpustack.model.request import PodRequest, Selector
 from gpustack.model.use import IDLE, Use
+from tests.extender import states
 from tests.extender.calls import bound
 from tests.extender.client import eventually
 from tests.extender.mini_cluster import MiniCluster
@@ -107,6 +108,23 @@ def test_a_tenants_odd_pods_hide_no_changed_node_from_others() -> None:
     odd = [machines.pod((99, 1), models=Selector(exclude=(f"x{at}",))) for at in range(300)]
     assert [ask("greedy", each) for each in odd][:90] == [None] * 90
     assert {ask("modest", machines.pod((10, at + 1))) for at in range(20)} == {None}
+
+
+def test_few_changed_nodes_are_searched_though_the_time_is_over() -> None:
+    """Odd pods of its own had the others of a namespace refused by each node that had changed."""
+    clock, seen = SearchClock(), view()
+    names = tuple(f"n{at:02}" for at in range(16))
+    for at, name in enumerate(names):
+        seen.set_node(known(host(name, at + 2)))
+    evaluator, usual = NodeEvaluator(seen), waiting("a", CARD)
+    assert not evaluator.of(usual, names).unsearched
+    for name in names[-2:]:
+        states.bound(seen, f"new-{name}", CARD, name)
+    over, odd = SearchTime(1.0, clock), waiting("b", machines.pod((99, 1)))
+    over.limit(0.0, lambda _: None)
+    assert evaluator.of(odd, names, over).of("n00").reason is Reason.NOT_SEARCHED
+    assert not evaluator.of(usual, names, over).unsearched
+    assert not over.ran_out
 
 
 def test_a_pod_that_is_bound_and_ends_changes_no_nodes_word(mini: MiniCluster) -> None:

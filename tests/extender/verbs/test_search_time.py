@@ -243,26 +243,6 @@ def test_a_namespaces_odd_pods_keep_no_others_waiting(clock: SearchClock) -> Non
     assert searched("greedy", 1500) == COUNT
 
 
-def test_few_changed_nodes_are_searched_though_the_namespaces_time_is_over(
-    clock: SearchClock,
-) -> None:
-    """Odd pods of its own had the others of a namespace refused by each node that had changed."""
-    clock.search = 0.001
-    seen = full_but_last()
-    names = (*NAMES, *(f"m{at}" for at in range(20)))
-    for name in names[COUNT:]:
-        seen.set_node(known(host(name, 1)))
-    evaluator, usual = NodeEvaluator(seen), waiting("a", CARD)
-    assert not evaluator.of(usual, names, SearchTime(1.0, clock)).unsearched
-    for name in ("n9", "m3"):
-        bound(seen, f"new-{name}", machines.pod((1, 1)), name)
-    over, odd = SearchTime(1.0, clock), waiting("b", machines.pod((99, 1)))
-    over.limit(0.0, lambda _: None)
-    assert evaluator.of(odd, names, over).of("m0").reason is Reason.NOT_SEARCHED
-    assert not evaluator.of(usual, names, over).unsearched
-    assert not over.ran_out
-
-
 @pytest.fixture
 def mini(api: FakeKubeApi, tmp_path: Path) -> Iterator[MiniCluster]:
     for at in range(3):
