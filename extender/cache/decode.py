@@ -1,9 +1,10 @@
 """From the API server's bytes to what the cache keeps."""
 
+import itertools
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import msgspec
 
@@ -17,6 +18,8 @@ from gpustack.wire.kube import api_objects
 from gpustack.wire.kube.eligibility import agent_silent, parse_host
 
 logger = logging.getLogger(__name__)
+
+_MOST: Final = 512  # labels of a node, and taints; most nodes have some dozen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,7 @@ class Decoder:
         return NodeState(
             node=node,
             version=version,
-            host=parse_host(value, silent=agent_silent(self._keys, value, node)),
+            host=_bounded(parse_host(value, silent=agent_silent(self._keys, value, node))),
             violations=violations.text_of(self._keys, value),
         )
 
@@ -74,3 +77,15 @@ class Decoder:
             name = value["metadata"]["name"]
             logger.warning("node is taken for one without cards node=%s error=%s", name, error)
             return Node(name=name)
+
+
+def _bounded(host: Host) -> Host:
+    """Return what is kept of what a node says to pods: its words for people, which decide nothing.
+
+    A node has room for 110 000 labels of its own choice, and they would take 10 MB. Of too many
+    taints the last ones are kept: those of its conditions are there.
+    """
+    if max(len(host.labels), len(host.taints)) <= _MOST:
+        return host
+    labels = dict(itertools.islice(host.labels.items(), _MOST))
+    return replace(host, labels=labels, taints=host.taints[-_MOST:])

@@ -12,7 +12,7 @@ from typing import Final
 
 from extender.cache import nominated
 from extender.cache.cache import ClusterCache
-from extender.cache.node_results import NodeResults
+from extender.cache.node_results import NodeResults, given_up
 from extender.cache.nominated import NodeAfterTurns, NodeInTurn, NodesAfterTurns
 from extender.cache.pods import PodState
 from extender.cache.search_time import SearchTime
@@ -67,20 +67,19 @@ class NodeEvaluator:
         self, pod: PodState, names: Sequence[str], time: SearchTime | None = None
     ) -> NodeResults:
         """Return what each node says to a pod that asks for a GPU, as far as the time goes."""
-        rooms = self._view.rooms
-        time = time or SearchTime()
-        remembered = self._remembered(_shape(pod), names, rooms, time)
+        rooms, time = self._view.rooms, time or SearchTime()
+        said = self._remembered(pod, names, rooms, time)
         here, limited = self._here(pod), self._view.quota.of(pod.namespace) is not None
         if not here and not limited:
-            return remembered
-        found = list(remembered.answers)
+            return said
+        found = list(said.answers)
         there = (at for at, name in enumerate(names) if name in here) if here else ()
         for at in sorted(there, key=lambda at: names[at] != pod.nominated):
             found[at] = self._in_turn(pod, here[names[at]], time)
         if limited:
             self._limit(pod, names, found, time)
         turns = {name: each.turns for name, each in here.items()}
-        return NodeResults(names, found, version=remembered.version, rooms=rooms, turns=turns)
+        return NodeResults(names, found, version=said.version, rooms=rooms, turns=turns)
 
     def holds(self, pod: PodState, said: NodeResults, name: str) -> bool:
         """Say whether a node's answer is true now, but for the quota. Hold the view's lock."""
@@ -124,10 +123,7 @@ class NodeEvaluator:
     def node_and_holders(
         self, pod: PodState, name: str
     ) -> tuple[Node, Mapping[str, Placement]] | None:
-        """Return a node as this pod finds it, and what each pod holds of it, of one moment.
-
-        None where it isn't known, or doesn't stand still long enough.
-        """
+        """Return a node as this pod finds it and its holders then; None: unknown, or changing."""
         for _ in range(_MOST_LOOKS):
             with self._view.lock:
                 version, held = self._view.allocations.versions.get(name), self._view.holders(name)
@@ -144,10 +140,10 @@ class NodeEvaluator:
         return {name: each for name, each in found.items() if each and (each.first or each.own)}
 
     def _remembered(
-        self, shape: PodRequest, names: Sequence[str], rooms: int, time: SearchTime
+        self, pod: PodState, names: Sequence[str], rooms: int, time: SearchTime
     ) -> NodeResults:
-        """Return what nodes say to a shape; a node whose state is new is asked."""
-        results, allocations = self._results, self._view.allocations
+        """Return what nodes say to a pod's shape; a node whose state is new is asked."""
+        shape, results, allocations = _shape(pod), self._results, self._view.allocations
         with self._view.lock:
             version, table = allocations.version, results.table(shape)
             # Like nodes don't answer alike to a pod that names UUIDs.
@@ -162,7 +158,8 @@ class NodeEvaluator:
             try:
                 found.extend(looking_up)  # no line of Python is run for a node that is known
             except KeyError:
-                found.append(self._first(table, names[len(found)], time))
+                rest = given_up(table.by_state, states, names, len(found), time)
+                found.extend(rest or [self._first(table, pod, names[len(found)], time)])
         if table.has_grown:
             with self._view.lock:
                 now = set(states.values())
@@ -172,12 +169,12 @@ class NodeEvaluator:
             self._last = table, said
         return said
 
-    def _first(self, table: ResultTable, name: str, time: SearchTime) -> NodeResult:
+    def _first(self, table: ResultTable, pod: PodState, name: str, time: SearchTime) -> NodeResult:
         """Return what a node in a new state says; it costs a search at most."""
         allocations, by_name = self._view.allocations, table.request.uuids != ANY
-        if time.is_over(of_node=self._view.hardware_changes.over(name)):
+        if time.is_over(of_node=self._view.hardware_changes.over(name, pod.namespace)):
             return _NOT_SEARCHED
-        with time, self._view.hardware_changes.search(name):
+        with time, self._view.hardware_changes.search(name, pod.namespace):
             with self._view.lock:
                 node = allocations.node(name)
                 if node is None:
@@ -195,17 +192,17 @@ class NodeEvaluator:
         answer = None if after is None else table.by_state.get(after.state)
         if answer is not None:
             return answer
-        if time.is_over(of_node=self._view.hardware_changes.over(found.node.name)):
+        if time.is_over(of_node=self._view.hardware_changes.over(found.node.name, pod.namespace)):
             return _NOT_SEARCHED
-        with time, self._view.hardware_changes.search(found.node.name):
+        with time, self._view.hardware_changes.search(found.node.name, pod.namespace):
             after = after or self._let_in(found)
             return table.ask(after.state, after.node)
 
     def _ask(self, pod: PodState, name: str, placer: Placer, time: SearchTime) -> NodeResult | None:
         """Return what a node says to this very pod; None where it isn't known."""
-        if time.is_over(of_node=self._view.hardware_changes.over(name)):
+        if time.is_over(of_node=self._view.hardware_changes.over(name, pod.namespace)):
             return _NOT_SEARCHED
-        with time, self._view.hardware_changes.search(name):
+        with time, self._view.hardware_changes.search(name, pod.namespace):
             node = self.node(pod, name)
             if node is None:
                 return None
@@ -270,8 +267,7 @@ class NodeEvaluator:
 
     def violation(self, pod: PodState, name: str) -> Violation | None:
         """Return what a node's answer breaks of the quota; costs a search where it isn't known."""
-        known = self._remembered(_shape(pod), (name,), self._view.rooms, SearchTime())
-        (answer,) = known.answers
+        (answer,) = self._remembered(pod, (name,), self._view.rooms, SearchTime()).answers
         base = self._view.base(name)
         if base is None or answer.like is None:
             return None

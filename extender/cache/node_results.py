@@ -6,12 +6,19 @@ and run no line of Python for a single node where they can.
 
 import collections
 import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
+from extender.cache.search_time import SearchTime
 from gpustack.model.equivalence import REFUSED, NodeResult
 from gpustack.model.quota.claim import Choice
 from gpustack.model.refusal import Reason
+
+_NOT_SEARCHED: Final = REFUSED[Reason.NOT_SEARCHED]
+_NO_STATE: Final = -1
+_FEW_OF: Final = 8  # so many nodes one may have changed lately
 
 Turns = tuple[tuple[str, int], ...]
 """The pods that go before a pod on a node and hold no cards yet, and those about to leave it."""
@@ -50,7 +57,7 @@ class NodeResults:
     @property
     def unsearched(self) -> bool:
         """Some node wasn't searched for lack of time: it may have room."""
-        return REFUSED[Reason.NOT_SEARCHED] in self.different
+        return _NOT_SEARCHED in self.different
 
     @property
     def fits(self) -> bool:
@@ -99,3 +106,23 @@ def _place(pair: tuple[str, NodeResult]) -> tuple[tuple[int, tuple[int, ...]], s
     """Return what a node is chosen by: its rank, and among equals its name."""
     name, answer = pair
     return answer.rank, name
+
+
+def given_up(
+    by_state: Mapping[int, NodeResult],
+    states: Mapping[str, int],
+    names: Sequence[str],
+    begin: int,
+    time: SearchTime,
+) -> Sequence[NodeResult]:
+    """Return the answers of the nodes from ``begin`` on, unsearched, once the time is over.
+
+    Nothing while it goes on. It does where most nodes are known: a few have changed, as they do
+    all the time, and the pod is as others are.
+    """
+    if not time.is_over():
+        return ()
+    found = map(states.get, itertools.islice(names, begin, None), itertools.repeat(_NO_STATE))
+    rest = list(map(by_state.get, found, itertools.repeat(_NOT_SEARCHED)))
+    few = rest.count(_NOT_SEARCHED) * _FEW_OF <= len(names)
+    return () if few and time.prolong() else rest

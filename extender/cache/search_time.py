@@ -15,26 +15,35 @@ from typing import Final
 
 _BURST_SECONDS: Final = 10.0  # an extender that starts learns a fleet in it
 _PART: Final = 0.1  # of the time, in the long run
-# So many namespaces' burst and part have all of them together.
-_TOGETHER: Final = 2
+_TOGETHER: Final = 2  # so many namespaces' burst and part have all of them together
 _LEAST_SECONDS: Final = 0.02  # of a question; a node takes 0.2 ms, and 12 at worst
+# A namespace that has used its time up has a part of the least for a question, for so many times
+# the least in all.
+_SMALL_PART: Final = 0.1
+_MOST_DEBT: Final = 50
+# Once the time of all namespaces is over, a second of one of them counts as so many.
+_PRICE: Final = 20.0
 _MOST: Final = 10_000  # namespaces that are remembered
 
 # Of a node that has changed its record: ten thousand searches of a usual node, then one of 40 ms
-# each 8 s, for which no one of a hundred questions waits.
+# each 8 s, for which no one of a hundred questions waits. All such nodes have twice that together,
+# and a namespace's questions a fourth of it.
 _YOUNG_SECONDS: Final = 60.0
 _BURST_OF_CHANGED: Final = 2.0
 _PART_OF_CHANGED: Final = 0.005
 _NEXT_OF_CHANGED: Final = 0.04  # so much is left when the next search begins
+_NAMESPACES_OF_CHANGED: Final = 4
 
 
 class SearchShares:
     """For how long nodes may be searched for a namespace: a burst, then a part of the time.
 
     A tenant's pods may each be of a kind of its own that every node takes long to answer: a second
-    for each of a hundred would keep all others' pods waiting. So the questions of a namespace that
-    has used much get little, which is enough for a hundred nodes of the usual kind. A tenant may
-    have many namespaces, so the same holds of all of them together. Safe from any thread.
+    for each of a hundred would keep all others' pods waiting. So a question of a namespace that has
+    used much gets what ten nodes of the usual kind take, and nothing where that has become much as
+    well: a tenant may have thousands of such pods. It may have many namespaces, too, so the same
+    holds of all of them together; then a namespace that has used little itself has enough for a
+    hundred nodes. Safe from any thread.
     """
 
     def __init__(
@@ -44,12 +53,18 @@ class SearchShares:
         least_seconds: float = _LEAST_SECONDS,
         burst_seconds: float = _BURST_SECONDS,
         part: float = _PART,
+        together: float = _TOGETHER,
     ) -> None:
-        """Begin with nothing used; ``clock`` gives seconds, and any question has the least."""
+        """Begin with nothing used; ``clock`` gives seconds.
+
+        A question has the least while its namespace has some of its time left.
+        """
         self._clock = clock
         self._least_seconds = least_seconds
         self._burst_seconds = burst_seconds
         self._part = part
+        self._many = together
+        self._debt_seconds = _MOST_DEBT * least_seconds
         self._lock = threading.Lock()
         self._used: collections.OrderedDict[str, tuple[float, float]] = collections.OrderedDict()
         self._used_by_all = 0.0, 0.0
@@ -58,25 +73,32 @@ class SearchShares:
         """Return the seconds that a question may take now."""
         with self._lock:
             own = self._burst_seconds - self._used_by(namespace)
-            together = _TOGETHER * self._burst_seconds - self._used_together()
-            return max(self._least_seconds, min(own, together))
+            if own < self._least_seconds:
+                return _SMALL_PART * self._least_seconds if own > -self._debt_seconds else 0.0
+            return max(self._least_seconds, min(own, self._together()))
 
     def use(self, namespace: str, seconds: float) -> None:
         """Count what a question has taken."""
         with self._lock:
             now = self._clock()
-            used = min(self._burst_seconds, self._used_by(namespace) + seconds)
-            together = min(_TOGETHER * self._burst_seconds, self._used_together() + seconds)
+            price = 1.0 if self._together() >= self._least_seconds else _PRICE
+            most = self._burst_seconds + self._debt_seconds
+            used = min(most, self._used_by(namespace) + price * seconds)
+            together = min(self._many * self._burst_seconds, self._used_together() + seconds)
             self._used[namespace], self._used_by_all = (used, now), (together, now)
             self._used.move_to_end(namespace)
             if len(self._used) > _MOST:
                 self._used.popitem(last=False)
 
+    def _together(self) -> float:
+        """Return what is left of the time of all namespaces."""
+        return self._many * self._burst_seconds - self._used_together()
+
     def _used_by(self, namespace: str) -> float:
         return self._rest(self._used.get(namespace, (0.0, 0.0)), self._part)
 
     def _used_together(self) -> float:
-        return self._rest(self._used_by_all, _TOGETHER * self._part)
+        return self._rest(self._used_by_all, self._many * self._part)
 
     def _rest(self, used: tuple[float, float], part: float) -> float:
         """Return what still counts of seconds that were used up to a moment."""
@@ -98,14 +120,24 @@ class SearchTime:
         """Start with so many seconds of the ``clock``."""
         self.ran_out = self.was_ended = False
         self._left = seconds
+        self._may_prolong = False
         self._clock = clock
         self._entered = 0.0
         self._tell: Callable[[float], None] = lambda _: None
 
     def limit(self, seconds: float, tell: Callable[[float], None]) -> None:
         """Have no more than so many seconds from now on; ``tell`` hears what is used of them."""
+        self._may_prolong = True
         self._left = min(self._left, seconds)
         self._tell = tell
+
+    def prolong(self) -> bool:
+        """Go on for a moment after the end, once after a `limit`; returns whether it does."""
+        if not self._may_prolong:
+            return False
+        self._may_prolong = self.ran_out = False
+        self._left = _LEAST_SECONDS
+        return True
 
     def __enter__(self) -> None:
         self._entered = self._clock()
@@ -144,8 +176,11 @@ class HardwareChanges:
     record, as often as whoever holds the node's credentials writes one: each question then searches
     it anew, and a matrix of many cards that is made so takes tens of milliseconds each time. So in
     the minute after a node has changed its record, the searches of it have a part of the
-    processor's time. A node that has just come has all that it needs. Not locked, but for the time
-    that was used: its owner is.
+    processor's time. A node that has just come has all that it needs.
+
+    A tenant makes honest nodes change theirs: the agent writes there what containers hold whose
+    pods were deleted by force. So a namespace whose odd pods take long to search has a part of that
+    time, and leaves the rest to others. Not locked, but for the time that was used: its owner is.
     """
 
     def __init__(
@@ -158,6 +193,14 @@ class HardwareChanges:
         self._shares = SearchShares(
             clock, least_seconds=0.0, burst_seconds=_BURST_OF_CHANGED, part=_PART_OF_CHANGED
         )
+        of_namespace = _TOGETHER / _NAMESPACES_OF_CHANGED
+        self._of_namespaces = SearchShares(
+            clock,
+            least_seconds=0.0,
+            burst_seconds=of_namespace * _BURST_OF_CHANGED,
+            part=of_namespace * _PART_OF_CHANGED,
+            together=_NAMESPACES_OF_CHANGED,
+        )
 
     def learn(self, name: str) -> None:
         """Learn that a node has come, or says something else than before."""
@@ -167,17 +210,25 @@ class HardwareChanges:
         """Learn that a node has gone."""
         self._since.pop(name, None)
 
-    def over(self, name: str) -> bool:
-        """Say whether a node has changed lately, and its searches have taken their time."""
-        return self._is_young(name) and self._shares.left(name) < _NEXT_OF_CHANGED
+    def over(self, name: str, namespace: str) -> bool:
+        """Say whether a node has changed lately, and its searches have taken their time.
+
+        Or those of such nodes, for this namespace's pods, have taken theirs.
+        """
+        if not self._is_young(name):
+            return False
+        left = min(self._shares.left(name), self._of_namespaces.left(namespace))
+        return left < _NEXT_OF_CHANGED
 
     @contextlib.contextmanager
-    def search(self, name: str) -> Iterator[None]:
-        """Count the block as a search of a node."""
+    def search(self, name: str, namespace: str) -> Iterator[None]:
+        """Count the block as a search of a node for a pod of this namespace."""
         began = self._cpu()
         yield
         if self._is_young(name):
-            self._shares.use(name, self._cpu() - began)
+            used = self._cpu() - began
+            self._shares.use(name, used)
+            self._of_namespaces.use(namespace, used)
 
     def _is_young(self, name: str) -> bool:
         return self._clock() < self._since.get(name, float("-inf")) + _YOUNG_SECONDS

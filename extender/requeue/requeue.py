@@ -10,14 +10,17 @@ seconds later, the next pod is activated.
 
 Whether there is room is a search, made on copies without the cache's lock. Pods of thousands of
 kinds would keep it busy for ever: a look takes some kinds after others, and then a longer pause.
+Namespaces have turns and times of their own in it, so that one's many kinds delay no other's pods.
 """
 
+import collections
+import functools
 import heapq
 import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from extender.apiserver.writer import PodWriter
@@ -27,8 +30,13 @@ from extender.cache.node_results import NodeResults
 from extender.cache.pods import PodState
 from extender.cache.portions import portions
 from extender.cache.search_time import SearchTime
-from extender.requeue.simulation import Kind, RoomSimulation
-from extender.requeue.unschedulable_pods import UnschedulablePod, UnschedulablePods
+from extender.requeue.simulation import RoomSimulation
+from extender.requeue.unschedulable_pods import (
+    Queue,
+    UnschedulablePod,
+    UnschedulablePods,
+    in_turn,
+)
 from gpustack.adapters import kube
 
 logger = logging.getLogger(__name__)
@@ -41,9 +49,10 @@ _TAKING_SECONDS: Final = 2.0  # in which an activated pod is expected to take it
 _ROUND: Final = 40  # pods activated at a time
 _KINDS: Final = 64  # of pods that are looked at in one look: each may be asked of every node
 _SEARCH_SECONDS: Final = 1.0  # in which nodes are searched in one look
+_LEAST_SECONDS: Final = 0.02  # of it for a namespace
 _PAUSE: Final = 4.0  # times what a look took: a fifth of a processor at most
 
-_Head = tuple[int, float, str, PodState, Kind, Iterator[UnschedulablePod]]
+_Head = tuple[int, float, str, PodState, Queue, Iterator[UnschedulablePod]]
 """A pod with its place among the heads of all queues, and the rest of its own."""
 
 
@@ -71,9 +80,6 @@ class Requeue:
         self._refuses_all = refuses_all
         self._clock = clock
         self._waiting = UnschedulablePods(clock)  # guarded by the cache's lock
-        self._looked_at: set[Kind] = set()  # without room, since the round over all kinds began
-        self._rooms = 0  # the cache's, when that round began
-        self._round = 0  # how many kinds waited then
         self._woken = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="retry", daemon=True)
@@ -160,59 +166,60 @@ class Requeue:
             if not len(self._waiting) or self._refuses_all():
                 return []
             activated = self._waiting.activated_after(self._clock() - _TAKING_SECONDS)
-        time = SearchTime(_SEARCH_SECONDS, self._clock)
-        simulation = RoomSimulation(self._cache, self._evaluator, time)
+            self._waiting.looks += 1
+            queues, rooms = self._waiting.queues, self._cache.rooms
+        namespaces = len({queue.namespace for queue in queues})
+        seconds = max(_LEAST_SECONDS, _SEARCH_SECONDS / max(1, namespaces))
+        times: collections.defaultdict[str, SearchTime] = collections.defaultdict(
+            functools.partial(SearchTime, seconds, self._clock)
+        )
+        simulation = RoomSimulation(self._cache, self._evaluator, times.__getitem__)
         for pod in filter(None, map(self._still, activated)):
             simulation.let_in(pod)
-        fitting = (pod for pod in self._candidates(simulation) if simulation.let_in(pod))
-        due = list(itertools.islice(fitting, _ROUND))
-        if time.ran_out:
+        candidates = self._candidates(simulation, in_turn(queues), rooms)
+        due = list(itertools.islice(filter(simulation.let_in, candidates), _ROUND))
+        if any(time.ran_out for time in times.values()):
             self._woken.set()
         with self._cache.lock:
             for pod in due:
                 self._waiting.activated(pod.uid)
         return due
 
-    def _candidates(self, simulation: RoomSimulation) -> Iterator[PodState]:
-        """Yield the pods that may fit: highest priority first, then longest waiting.
+    def _candidates(
+        self, simulation: RoomSimulation, queues: Sequence[Queue], rooms: int
+    ) -> Iterator[PodState]:
+        """Yield the pods that may fit: of those in turn, highest priority first, then the oldest.
 
-        The queues are merged as they are asked for: of most of them only the first pod is looked
-        at, and none that there is no room for. After so many kinds of pods the rest come with the
-        next look.
+        Queues are merged as they are asked for: of most of them only the first pod is looked at,
+        and none that there is no room for. After so many kinds of pods the rest come with the next
+        look.
         """
-        heads = self._heads()
         most = simulation.opened + _KINDS
-        while heads:
-            _, _, _, pod, kind, entries = heapq.heappop(heads)
-            if simulation.hopeful(pod):
-                yield pod
-                self._push(heads, kind, entries)
-            elif simulation.knows(pod):
-                self._looked_at.add(kind)
-            if simulation.opened >= most and heads:
-                self._woken.set()
-                return
-        self._looked_at.clear()
-        if self._cache.rooms != self._rooms:
-            self._woken.set()  # the pods that were looked at first may fit by now
+        for at in range(0, len(queues), _KINDS):
+            heads = self._heads(queues[at : at + _KINDS], rooms)
+            while heads:
+                _, _, _, pod, queue, entries = heapq.heappop(heads)
+                if simulation.hopeful(pod):
+                    yield pod
+                    self._push(heads, queue, entries)
+                elif not simulation.knows(pod):
+                    queue.rooms = -1
+            if simulation.opened >= most:
+                break
+        if any(queue.rooms != rooms for queue in queues):
+            self._woken.set()
 
-    def _heads(self) -> list[_Head]:
-        """Return the first pod of each queue that this round hasn't come to."""
-        with self._cache.lock:
-            kinds = self._waiting.kinds
-            if len(self._looked_at) >= self._round:
-                self._looked_at.clear()  # new kinds have come meanwhile: a round would never end
-            if not self._looked_at:
-                self._rooms, self._round = self._cache.rooms, len(kinds)
+    def _heads(self, queues: Iterable[Queue], rooms: int) -> list[_Head]:
+        """Return the first pod of each queue, which is looked at now."""
         heads: list[_Head] = []
-        for some in portions(kind for kind in kinds if kind not in self._looked_at):
-            with self._cache.lock:
-                queues = [(kind, self._waiting.ready(kind)) for kind in some]
-            for kind, entries in queues:  # thousands in a row may be gone, or not ready
-                self._push(heads, kind, entries)
+        with self._cache.lock:
+            entries = [self._waiting.ready(queue) for queue in queues]
+        for queue, ready in zip(queues, entries, strict=True):
+            queue.looked, queue.rooms = self._waiting.looks, rooms
+            self._push(heads, queue, ready)  # thousands in a row may be gone, or not ready
         return heads
 
-    def _push(self, heads: list[_Head], kind: Kind, entries: Iterator[UnschedulablePod]) -> None:
+    def _push(self, heads: list[_Head], queue: Queue, entries: Iterator[UnschedulablePod]) -> None:
         """Put the next pod of a queue that still waits among those of the others."""
         for entry in entries:
             pod = self._still(entry.uid)
@@ -224,7 +231,7 @@ class Requeue:
             if moved:
                 self._woken.set()  # so it comes with the next look
                 continue
-            heapq.heappush(heads, (-pod.priority, place, pod.uid, pod, kind, entries))
+            heapq.heappush(heads, (-pod.priority, place, pod.uid, pod, queue, entries))
             return
 
     def _still(self, uid: str) -> PodState | None:

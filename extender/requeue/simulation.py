@@ -4,6 +4,7 @@ So that one card that became free makes one pod look again, and not the thousand
 """
 
 import collections
+from collections.abc import Callable
 
 from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
@@ -27,14 +28,20 @@ class RoomSimulation:
     """The cluster as it would be after the pods that were let in.
 
     Made of copies: what changes meanwhile is seen by the next one. Don't hold the cache's lock.
-    Once the ``time`` is over, a node that isn't searched yet seems to have no room (`knows`).
+    Nodes are searched for a pod as long as the time of its namespace (``time_of``) goes. Once that
+    is over, a node that isn't searched yet seems to have no room (`knows`).
     """
 
-    def __init__(self, cache: ClusterCache, evaluator: NodeEvaluator, time: SearchTime) -> None:
+    def __init__(
+        self,
+        cache: ClusterCache,
+        evaluator: NodeEvaluator,
+        time_of: Callable[[str], SearchTime],
+    ) -> None:
         self._cache = cache
         self._evaluator = evaluator
-        self._time = time
-        self._unsearched: set[Kind] = set()
+        self._time_of = time_of
+        self._unsearched: dict[Kind, str] = {}  # with the namespace whose time was over
         self._names = sorted(cache.node_names)
         self._nodes: dict[str, Node] = {}  # those on which a pod was let in
         self._open: dict[Kind, collections.deque[str]] = {}
@@ -55,14 +62,14 @@ class RoomSimulation:
 
     def let_in(self, pod: PodState) -> bool:
         """Let a pod in where it would go first; returns whether there is room for it."""
-        names = self._open_to(pod)
+        names, time = self._open_to(pod), self._time_of(pod.namespace)
         tried = False
-        while names and not (tried and self._time.is_over()):
+        while names and not (tried and time.is_over()):
             name, tried = names[0], True
             node = self._nodes.get(name) or self._evaluator.node(pod, name)
             if node is not None and pod.request is not None:
                 usage = self._usage(pod)
-                with self._time:
+                with time:
                     placement = self._evaluator.within_quota(pod, usage)(node, pod.request)
                 if isinstance(placement, Placement):
                     self._nodes[name] = apply(node, placement)
@@ -72,12 +79,14 @@ class RoomSimulation:
         return False
 
     def _open_to(self, pod: PodState) -> collections.deque[str]:
-        kind = self._kind(pod)
-        if kind not in self._open:
-            results = self._evaluator.of(pod, self._names, self._time)
+        kind, namespace = self._kind(pod), pod.namespace
+        # Another namespace has time of its own for what this one's was over for.
+        if kind not in self._open or self._unsearched.get(kind, namespace) != namespace:
+            results = self._evaluator.of(pod, self._names, self._time_of(namespace))
             self._open[kind] = collections.deque(name for name, _ in results.ranked())
+            self._unsearched.pop(kind, None)
             if results.unsearched:
-                self._unsearched.add(kind)
+                self._unsearched[kind] = namespace
         return self._open[kind]
 
     def _kind(self, pod: PodState) -> Kind:

@@ -7,7 +7,8 @@ the pause until it is activated again doubles. With it goes its namespace, whose
 alike: thousands of them must not stand before the pods of others.
 """
 
-from collections.abc import Callable, Iterator
+import collections
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -43,6 +44,28 @@ class UnschedulablePod:
         return now >= self.activated + pause
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class Queue:
+    """The refused pods that ask alike.
+
+    Attributes:
+        kind: what they have in common.
+        pods: by UID, in their order.
+        looked: the number of the last look at them, or of that before they came.
+        rooms: how often cards had become free by then; -1 where not all nodes were searched.
+    """
+
+    kind: Kind
+    pods: dict[str, UnschedulablePod] = field(default_factory=dict)
+    looked: int = 0
+    rooms: int = -1
+
+    @property
+    def namespace(self) -> str:
+        """The pods' own."""
+        return self.kind[1]
+
+
 @dataclass(slots=True)
 class _Namespace:
     """The refused pods of a namespace, by UID.
@@ -57,11 +80,16 @@ class _Namespace:
 
 
 class UnschedulablePods:
-    """Not locked: its owner is."""
+    """Not locked: its owner is.
+
+    Attributes:
+        looks: the number of the last look at them.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
+        self.looks = 0
         self._clock = clock
-        self._queues: dict[Kind, dict[str, UnschedulablePod]] = {}
+        self._queues: dict[Kind, Queue] = {}
         self._where: dict[str, Kind] = {}
         self._namespaces: dict[str, _Namespace] = {}
 
@@ -70,15 +98,17 @@ class UnschedulablePods:
 
     def add(self, pod: PodState, *, in_vain: bool) -> None:
         """Remember a refused pod; ``in_vain``: it was activated for room that there is still."""
-        queue = kind_of(pod)
-        if self._where.get(pod.uid) != queue:
+        kind = kind_of(pod)
+        if self._where.get(pod.uid) != kind:
             known = self.drop(pod.uid)
             entry = known or UnschedulablePod(uid=pod.uid, since=self._clock())
-            self._queues.setdefault(queue, {})[pod.uid] = entry
-            self._where[pod.uid] = queue
+            if kind not in self._queues:
+                self._queues[kind] = Queue(kind=kind, looked=self.looks)
+            self._queues[kind].pods[pod.uid] = entry
+            self._where[pod.uid] = kind
             self._namespaces.setdefault(pod.namespace, _Namespace()).pods[pod.uid] = None
         if not in_vain:  # whatever room there was, others took it
-            self._queues[queue][pod.uid].in_vain = 0
+            self._queues[kind].pods[pod.uid].in_vain = 0
             self._namespaces[pod.namespace].in_vain.pop(pod.uid, None)
         if len(self._where) > _MOST:
             largest = max(self._namespaces.values(), key=lambda each: len(each.pods))
@@ -96,59 +126,75 @@ class UnschedulablePods:
 
     def drop(self, uid: str) -> UnschedulablePod | None:
         """Forget a pod; returns what was known."""
-        queue = self._where.pop(uid, None)
-        if queue is None:
+        kind = self._where.pop(uid, None)
+        if kind is None:
             return None
-        entry = self._queues[queue].pop(uid)
-        if not self._queues[queue]:
-            del self._queues[queue]
-        theirs = self._namespaces[queue[1]]
+        queue = self._queues[kind]
+        entry = queue.pods.pop(uid)
+        if not queue.pods:
+            del self._queues[kind]
+        theirs = self._namespaces[queue.namespace]
         del theirs.pods[uid]
         theirs.in_vain.pop(uid, None)
         if not theirs.pods:
-            del self._namespaces[queue[1]]
+            del self._namespaces[queue.namespace]
         return entry
 
     def activated(self, uid: str) -> None:
         """Put an activated pod to the end of its queue."""
-        queue = self._where.get(uid)
-        if queue is None:
+        kind = self._where.get(uid)
+        if kind is None:
             return  # placed meanwhile
-        entry = self._queues[queue].pop(uid)
+        queue = self._queues[kind]
+        entry = queue.pods.pop(uid)
         entry.activated = entry.since = self._clock()
         entry.in_vain += 1
-        self._queues[queue][uid] = entry
-        in_vain = self._namespaces[queue[1]].in_vain
+        queue.pods[uid] = entry
+        in_vain = self._namespaces[queue.namespace].in_vain
         in_vain.pop(uid, None)
         in_vain[uid] = entry.activated
 
     def place(self, entry: UnschedulablePod) -> float:
         """Return since when a pod counts as waiting, among those of all namespaces."""
-        queue = self._where.get(entry.uid)
-        in_vain = {} if queue is None else self._namespaces[queue[1]].in_vain
+        kind = self._where.get(entry.uid)
+        in_vain = {} if kind is None else self._namespaces[kind[1]].in_vain
         return max(entry.since, next(reversed(in_vain.values()), _NEVER))
 
     def was_activated(self, uid: str) -> bool:
         """Say whether a pod was activated since it was refused first."""
-        queue = self._where.get(uid)
-        return queue is not None and self._queues[queue][uid].activated > _NEVER
+        kind = self._where.get(uid)
+        return kind is not None and self._queues[kind].pods[uid].activated > _NEVER
 
     def activated_after(self, moment: float) -> list[str]:
         """Return the pods that were activated since and are expected to take their room."""
         return [
             entry.uid
             for queue in self._queues.values()
-            for entry in queue.values()
+            for entry in queue.pods.values()
             if entry.activated > moment
         ]
 
     @property
-    def kinds(self) -> list[Kind]:
-        """What the waiting pods ask: one queue each."""
-        return list(self._queues)
+    def queues(self) -> list[Queue]:
+        """The queues, one for each thing that is asked."""
+        return list(self._queues.values())
 
-    def ready(self, queue: Kind) -> Iterator[UnschedulablePod]:
+    def ready(self, queue: Queue) -> Iterator[UnschedulablePod]:
         """Yield the pods of a queue that may be activated now, in the order of this moment."""
         now = self._clock()
-        entries = list(self._queues.get(queue, {}).values())
+        entries = list(queue.pods.values())
         return (entry for entry in entries if entry.ready(now))
+
+
+def in_turn(queues: Iterable[Queue]) -> list[Queue]:
+    """Return queues in the order in which they are looked at.
+
+    Namespaces have turns, and in each of them that queue comes first that was looked at longest
+    ago: the thousands of one namespace stand before no other's.
+    """
+    turns: collections.Counter[str] = collections.Counter()
+    ranked = []
+    for queue in sorted(queues, key=lambda each: each.looked):
+        ranked.append((turns[queue.namespace], queue))
+        turns[queue.namespace] += 1
+    return [queue for _, queue in sorted(ranked, key=lambda each: (each[0], each[1].looked))]

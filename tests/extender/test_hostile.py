@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from extender.cache.decode import Decoder
+from gpustack.model.cluster import eligibility
 from tests.control_plane import fleet
 from tests.extender import hostile
 from tests.extender.calls import bind, filter_nodes, scores
@@ -80,6 +81,20 @@ def test_a_node_that_says_too_much_is_left_out_by_name(
         assert node.cards == ()
         assert any(f"node=bad-{trick} " in each and words in each for each in said)
     assert max(map(len, said)) < 1000
+
+
+def test_a_nodes_endless_labels_are_not_kept() -> None:
+    """As many as an object has room for: 10 MB in each extender."""
+    value = fleet.node(0)
+    value["metadata"] |= {"resourceVersion": "1"}
+    value["metadata"]["labels"] |= {f"l{at}": "" for at in range(110_000)}
+    taints = [{"key": f"t{at}", "effect": "NoSchedule"} for at in range(30_000)]
+    value["spec"] = {"taints": taints}
+    value["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    host = Decoder(hostile.KEYS).node(json.dumps(value).encode()).host
+    assert (len(host.labels), len(host.taints)) == (512, 512)
+    assert host.labels["kubernetes.io/hostname"] == fleet.name_of(0)
+    assert eligibility.states(host)[0] == eligibility.NOT_READY
 
 
 @pytest.mark.long

@@ -6,11 +6,15 @@ import pytest
 
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
+from extender.cache.search_time import HardwareChanges
 from extender.requeue.requeue import Requeue
 from gpustack.model.node import Node
+from gpustack.model.place import place
+from gpustack.model.request import PodRequest
 from tests.extender.cache.metered import MeteredLock
 from tests.extender.cache.test_locks import MANY
-from tests.extender.states import known, nowhere, view, waiting
+from tests.extender.states import bound, known, nowhere, view, waiting
+from tests.extender.verbs.search_clock import SearchClock
 from tests.model.machines import card
 from tests.model.machines import pod as asking
 
@@ -27,6 +31,19 @@ def queue_of(seen: Any, kinds: int) -> tuple[Requeue, list[PodState]]:
         seen.pod_event("ADDED", each)
         retry.refused(each, nowhere(seen))
     return retry, pods
+
+
+def odd(number: int) -> PodRequest:
+    """What no card has, and no other pod asks."""
+    return asking((99, 1000 + number))
+
+
+def refuse(seen: Any, retry: Requeue, clock: SearchClock, pods: list[PodState]) -> None:
+    """Let pods be refused, one after another."""
+    for each in pods:
+        seen.pod_event("ADDED", each)
+        retry.refused(each, nowhere(seen))
+        clock.seconds += 0.01
 
 
 def test_waiting_pods_of_many_kinds_are_looked_at_in_turn(lock: MeteredLock) -> None:
@@ -91,3 +108,39 @@ def test_waiting_pods_that_are_gone_are_forgotten_in_portions(
 
     monkeypatch.setattr(seen, "pod", counted)
     assert (retry._look(), len(retry._waiting)) == ([], 0)
+
+
+def test_many_kinds_of_one_namespace_delay_no_other_namespaces_pods(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each takes longer to search than a look may: the other's pod came after all of them."""
+    clock = SearchClock(0.4)
+    monkeypatch.setattr("extender.cache.node_evaluator.place", clock.slow(place))
+    seen = view(clock=clock)
+    retry = Requeue(writer=None, cache=seen, evaluator=NodeEvaluator(seen), clock=clock)  # type: ignore[arg-type]
+    for at in range(4):
+        cards = tuple(card(minor, uuid=f"n{at}-{minor}") for minor in range(at + 1))
+        seen.set_node(known(Node(name=f"n{at}", cards=cards)))
+        for _ in cards:
+            bound(seen, f"t{len(seen.pods)}", asking((100, 0)), f"n{at}")
+    first = seen.pods[0]
+    refuse(seen, retry, clock, [waiting(f"w{at}", odd(at), namespace="greedy") for at in range(99)])
+    refuse(seen, retry, clock, [waiting("modest", asking((30, 8)), namespace="modest")])
+    seen.pod_event("DELETED", first)
+    assert ["modest"] in [[each.uid for each in retry._look()] for _ in range(5)]
+
+
+def test_kinds_that_are_never_searched_to_the_end_come_in_turn() -> None:
+    """A node that changes each moment is left out of each look: the first 64 kinds came again."""
+    clock = SearchClock()
+    seen = view(clock=clock)
+    retry = Requeue(writer=None, cache=seen, evaluator=NodeEvaluator(seen), clock=clock)  # type: ignore[arg-type]
+    changes = seen.hardware_changes = HardwareChanges(clock, cpu=clock)
+    for uuid in ("o1", "o2"):
+        seen.set_node(known(Node(name="odd", cards=(card(0, uuid=uuid),))))
+    with changes.search("odd", "default"):
+        clock.seconds += 5
+    refuse(seen, retry, clock, [waiting(f"w{at}", odd(at)) for at in range(300)])
+    refuse(seen, retry, clock, [waiting("fits", asking((30, 8)))])
+    seen.set_node(known(Node(name="n0", cards=(card(0),))))
+    assert ["fits"] in [[each.uid for each in retry._look()] for _ in range(6)]

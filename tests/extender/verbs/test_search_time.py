@@ -234,13 +234,13 @@ def test_a_namespaces_odd_pods_keep_no_others_waiting(clock: SearchClock) -> Non
         return COUNT - [each.reason for each in said.answers].count(Reason.NOT_SEARCHED)
 
     began = clock()
-    found = [searched("greedy", number) for number in range(300)]
+    found = [searched("greedy", number) for number in range(1500)]
     assert found[:100] == [COUNT] * 100
-    assert clock() - began < 20
-    assert set(found[200:]) <= {2, 3}
+    assert clock() - began < 13
+    assert set(found[200:]) <= {0, 1, 2, 3}
     assert searched("modest", 0) == COUNT
     clock.seconds += 100
-    assert searched("greedy", 300) == COUNT
+    assert searched("greedy", 1500) == COUNT
 
 
 @pytest.fixture
@@ -286,10 +286,12 @@ def test_odd_pods_of_one_namespace_leave_the_scheduler_time(
 ) -> None:
     slow.search = 0.3
     began = slow()
-    for number in range(30):
+    found = []
+    for number in range(100):
         asked = mini.create(pod(f"p{number}", 99, number + 1))
-        assert "gpu0" in _filter(mini, asked, ["gpu0", "gpu1", "gpu2"])["NodeNames"]
-    assert slow() - began < 20
+        found.append(_filter(mini, asked, ["gpu0", "gpu1", "gpu2"])["NodeNames"])
+    assert slow() - began < 15
+    assert all("gpu0" in each for each in found[:11])
 
 
 def _filter(mini: MiniCluster, asked: dict[str, Any], names: list[str]) -> Any:
