@@ -117,8 +117,7 @@ def test_no_lease_is_given_on_a_containers_files(root: Root) -> None:
     "Making the ledger grow: any user of the container may write to it",
     Outcome.CLOSED,
     "each container's files lie on a tmpfs of exactly their size, which takes no more bytes and no"
-    " further file, and the container's memory pays for what it writes. A pod that gpustack 0.1.0"
-    " has started has them on the host's disk until it ends",
+    " further file. A pod that gpustack 0.1.0 started has them on the host's disk until it ends",
 )
 @pytest.mark.parametrize(
     "command",
