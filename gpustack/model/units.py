@@ -40,6 +40,8 @@ def memory_units(size_bytes: int) -> int:
 LARGEST_CARD_UNITS: Final = 1 << 16
 """16 TiB, sixty times the largest card that is sold (288 GB): more is a number of bytes or MiB."""
 
+LARGEST_CARD_BYTES: Final = LARGEST_CARD_UNITS * MEMORY_UNIT_BYTES
+
 _UNLIKELY_UNITS: Final = 1 << 11  # 512 GiB, which no card that is sold has
 _MIB_A_UNIT: Final = MEMORY_UNIT_BYTES >> 20
 

@@ -5,6 +5,7 @@ Sources of truth: `hook/include/vcuda_layout.h`, and `gpustack/wire/mapped` for 
 
 from gpustack.adapters.mapped.files import (
     FORMS,
+    INODES,
     FileForm,
     create_activity,
     create_limits,
@@ -32,6 +33,7 @@ from gpustack.adapters.mapped.ledgers import (
 
 __all__ = [
     "FORMS",
+    "INODES",
     "BusyLedgerError",
     "FileForm",
     "LockedLedgerError",

@@ -42,6 +42,9 @@ FORMS: Final[Mapping[str, FileForm]] = {
     "ledger": FileForm(mode=0o666, size_bytes=ledger.FILE_BYTES),
 }
 
+INODES: Final = len(FORMS) + 1
+"""Of a file system that is made for one container: the files, and their folder."""
+
 
 def create_limits(
     path: pathlib.Path, value: limits.Limits, *, layout: int = two_slot_page.LAYOUT_VERSION
@@ -171,8 +174,7 @@ def restore(descriptor: int, form: FileForm) -> Mapping[str, str] | None:
         changes["mode"] = f"{mode:04o}, is {form.mode:04o} again"
     taken_bytes = found.st_blocks * 512  # the unit of st_blocks: stat(2)
     if found.st_size != form.size_bytes or taken_bytes > form.size_bytes + _GROWN_BYTES:
-        os.ftruncate(descriptor, form.size_bytes)  # frees blocks beyond the end at that size, too
-        os.posix_fallocate(descriptor, 0, form.size_bytes)
+        _resize(descriptor, form.size_bytes)
         changes["size"] = (
             f"{found.st_size} bytes, {taken_bytes} on the disk, is {form.size_bytes} bytes again"
         )
@@ -209,12 +211,24 @@ def create(path: pathlib.Path, data: bytes, form: FileForm) -> None:
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(fd, form.mode)  # open's mode would be cut by the umask
-        os.posix_fallocate(fd, 0, form.size_bytes)
+        _resize(fd, form.size_bytes)
         _write_all(fd, data, 0)
     finally:
         os.close(fd)
     _remove_folder(path)
     temporary.rename(path)
+
+
+def _resize(fd: int, size_bytes: int) -> None:
+    """Give a file its size, and free blocks beyond its end.
+
+    On a disk, which may get full, it gets all of its blocks. A container's own file system has room
+    for them, and its memory counts to who touches it first, for as long as any process has the file
+    open: a tenant that keeps files of ended pods open would fill the agent's.
+    """
+    os.ftruncate(fd, size_bytes)
+    if os.fstatvfs(fd).f_files != INODES:
+        os.posix_fallocate(fd, 0, size_bytes)
 
 
 def _remove_folder(path: pathlib.Path) -> None:

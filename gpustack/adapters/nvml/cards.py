@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import pynvml
 
-from gpustack.adapters.nvml import figures, health, links
+from gpustack.adapters.nvml import figures, health, links, processes
 from gpustack.adapters.nvml.calls import CallsInFlight
 from gpustack.model.node import Card
 from gpustack.model.topology.link_level import Links
+from gpustack.model.units import LARGEST_CARD_BYTES
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +83,8 @@ def _ask(index: int, sysfs: pathlib.Path) -> tuple[Any, Card]:
     # A card that hangs in one of these would hold up every look at the cards.
     health.ask(handle)
     figures.read(handle)
+    processes.try_all(handle)
+    links.far_ends(handle)
     return handle, card
 
 
@@ -95,12 +98,15 @@ def _card(handle: Any, sysfs: pathlib.Path) -> Card:
     uuid = str(pynvml.nvmlDeviceGetUUID(handle))
     if not uuid:
         raise ValueError("it has no UUID")
+    memory_bytes = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
+    if memory_bytes > LARGEST_CARD_BYTES:
+        raise ValueError(f"it says that it has {memory_bytes} bytes of memory, as no card has")
     mig = health.mig_enabled(handle)
     return Card(
         minor=int(pynvml.nvmlDeviceGetMinorNumber(handle)),
         uuid=uuid,
         model=str(pynvml.nvmlDeviceGetName(handle)),
-        memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+        memory_bytes=memory_bytes,
         sms=_multiprocessors(handle),
         numa=_numa(sysfs / bus / "numa_node", handle),
         bus=bus,

@@ -25,7 +25,7 @@ _UNKNOWN = ""  # the far end of an NVLink that the driver can't name
 
 def read(handles: Sequence[Any], bus_ids: Sequence[str]) -> Links:
     """Return the tokens of all pairs, in the order of `handles`, whose addresses are `bus_ids`."""
-    remotes = [_remote_bus_ids(handle) for handle in handles]
+    remotes = [far_ends(handle) for handle in handles]
     size = len(handles)
     tokens = [[SELF_TOKEN] * size for _ in range(size)]
     for row in range(size):
@@ -70,7 +70,7 @@ def short_bus(bus_id: str | bytes) -> str:
     return f"{int(domain, 16):04x}:{rest}"
 
 
-def _remote_bus_ids(handle: Any) -> list[str]:
+def far_ends(handle: Any) -> list[str]:
     """Return the far end of every active NVLink of a card; a switch appears by its own address."""
     found = []
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):

@@ -1,11 +1,14 @@
 """The processes on a card as NVML counts them."""
 
+import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pynvml
+
+from gpustack.model.units import LARGEST_CARD_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +75,7 @@ def read(handle: Any) -> tuple[GpuProcess, ...]:
     """
     held: dict[int, int] = {}
     for process in _all(handle):
-        # None where the driver can't tell (a container without the host's PID space).
-        held[process.pid] = max(held.get(process.pid, 0), process.usedGpuMemory or 0)
+        held[process.pid] = max(held.get(process.pid, 0), _held_bytes(process) or 0)
     return tuple(GpuProcess(pid=pid, memory_bytes=each) for pid, each in held.items())
 
 
@@ -87,9 +89,30 @@ def unowned_bytes(handle: Any) -> int:
     """
     held: dict[int, int | None] = {}
     for process in _all(handle):
-        held[process.pid] = process.usedGpuMemory
+        held[process.pid] = _held_bytes(process)
     owned = [each for each in held.values() if each is not None]
     return max(0, _used_bytes(handle) - sum(owned)) if len(owned) == len(held) else 0
+
+
+def try_all(handle: Any) -> None:
+    """Ask a card all that is asked about its processes: what it refuses, it may refuse later.
+
+    It returns unless the card hangs.
+    """
+    for question in (read, unowned_bytes):
+        with contextlib.suppress(pynvml.NVMLError):
+            question(handle)
+    busy(handle, 0)
+
+
+def _held_bytes(process: Any) -> int | None:
+    """Return the memory that a process has; None where the driver doesn't tell.
+
+    It doesn't in a container without the host's PID space. What no card has says nothing either: of
+    drivers whose structure is another one than the library's, it is any number.
+    """
+    used = process.usedGpuMemory
+    return None if used is None or used > LARGEST_CARD_BYTES else int(used)
 
 
 def _used_bytes(handle: Any) -> int:

@@ -66,8 +66,9 @@ class Recovery:
     def begin(self) -> None:
         """Look once, before the kubelet may ask; pods of a slow API server come later."""
         self.restore()
-        self.free_cards(time.monotonic() + _BEGIN_SECONDS)
-        self._look_for_over()
+        deadline = time.monotonic() + _BEGIN_SECONDS
+        self.free_cards(deadline)
+        self._look_for_over(deadline)
 
     def run(self, stop: threading.Event) -> None:
         """Look again and again; soon after a pod changed, and every `period_seconds`."""
@@ -147,8 +148,12 @@ class Recovery:
             if not now.runs(record.uid) and not self._may_start(record.uid, now):
                 self._attempt(record.uid, functools.partial(self._free, record))
 
-    def _look_for_over(self) -> None:
-        """Look which containers run although their pods were deleted by force, or have failed."""
+    def _look_for_over(self, deadline: float = math.inf) -> None:
+        """Look which containers run although their pods were deleted by force, or have failed.
+
+        Args:
+            deadline: as `free_cards` has it; what is not known then is not said yet.
+        """
         if not self._pods.synced:
             return
         ended = [record for record in self._records.all() if self._may_have_ended(record.uid)]
@@ -163,17 +168,22 @@ class Recovery:
         known = (self._over or frozenset()).intersection(running)
         try:
             others = running.keys() - known
-            self._over = known.union([uid for uid in others if self._is_over(running[uid])])
+            self._over = known.union(
+                [uid for uid in others if self._is_over(running[uid], deadline)]
+            )
         except KubeUnavailable as error:
             logger.debug("not known whether pods are over: %s", error)
             self._over = None if self._over is None else known
 
-    def _is_over(self, record: PodRecord) -> bool:
+    def _is_over(self, record: PodRecord, deadline: float) -> bool:
         shown = self._pods.get(record.uid)
         if shown is not None:
             return finished(shown)
+        seconds = min(_ASK_SECONDS, deadline - time.monotonic())
+        if seconds <= 0:
+            raise KubeUnavailable("no time is left to ask")
         try:  # the watch may not show a new pod yet
-            return self._pods.is_gone(record.uid, (record.namespace, record.name), _ASK_SECONDS)
+            return self._pods.is_gone(record.uid, (record.namespace, record.name), seconds)
         except KubeError as error:
             logger.debug("not known whether a pod is over pod_uid=%s: %s", record.uid, error)
             return False

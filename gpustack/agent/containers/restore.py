@@ -108,7 +108,7 @@ class Restore:
         if request is None:
             return False
         here = {each.name: each for each in living if each.pod_uid == uid_of(pod)}
-        record = self._record(pod, request, here, self._held((pod,)).get(uid_of(pod)))
+        record = self._record(pod, request, here, None, self._held((pod,)).get(uid_of(pod)))
         if record is None or _lacks_devices(record):
             return False
         return self._take_up(pod, None, record)
@@ -176,7 +176,7 @@ class Restore:
         here = {each.name: each for each in living if each.pod_uid == uid_of(pod)}
         if not _holds_any(held) and (before is not None or not here):
             return False  # no answer, or it holds no device yet and its Allocate is still to come
-        record = self._record(pod, request, here, held)
+        record = self._record(pod, request, here, before, held)
         if record is None:
             logger.error("a pod holds devices that are not known pod=%s/%s", *name_of(pod))
             return True
@@ -203,6 +203,7 @@ class Restore:
         pod: Pod,
         request: PodRequest,
         here: Mapping[str, RuntimeContainer],
+        before: PodRecord | None,
         held: PodDevices | None,
     ) -> PodRecord | None:
         decision = self._decision(pod, request)
@@ -210,8 +211,10 @@ class Restore:
         for asked in request.containers:
             decided = _decided(asked, decision)
             placement = self._running(asked, here.get(asked.name), decided) or decided
-            if placement is not None:
-                containers.append(self._container(placement, held))
+            made = None if placement is None else ContainerRecord(placement=placement)
+            known = before.container(asked.name) if before else None
+            if (container := known or made) is not None:
+                containers.append(self._with_devices(container, held))
         if not containers:
             return None
         namespace, name = name_of(pod)
@@ -225,14 +228,15 @@ class Restore:
             containers=tuple(containers),
         )
 
-    def _container(self, placement: ContainerPlacement, held: PodDevices | None) -> ContainerRecord:
-        record = ContainerRecord(placement=placement)
+    def _with_devices(self, container: ContainerRecord, held: PodDevices | None) -> ContainerRecord:
         if held is None:
-            return record
+            return container
+        cores = tuple(sorted(held.ids(container.name, self._keys.vcuda_core)))
+        memory = tuple(sorted(held.ids(container.name, self._keys.vcuda_memory)))
         return dataclasses.replace(
-            record,
-            core_ids=tuple(sorted(held.ids(placement.name, self._keys.vcuda_core))),
-            memory_ids=tuple(sorted(held.ids(placement.name, self._keys.vcuda_memory))),
+            container,
+            core_ids=cores or container.core_ids,
+            memory_ids=memory or container.memory_ids,
         )
 
     def _decision(self, pod: Pod, request: PodRequest) -> Decision | None:
@@ -282,8 +286,8 @@ def _holds_any(held: PodDevices | None) -> bool:
 
 
 def _lacks_devices(record: PodRecord) -> bool:
-    """Say whether a record lacks the kubelet's device IDs; those of init containers always do."""
-    return record.source is Source.RECOVERED and not all(
+    """Say whether a record lacks device IDs; those that were restored lack init containers'."""
+    return not all(
         container.core_ids
         for container in record.containers
         if container.placement.kind is not ContainerKind.INIT

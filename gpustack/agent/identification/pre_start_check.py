@@ -14,9 +14,11 @@ the kubelet tries again.
 
 import logging
 import os
+import pathlib
 from collections.abc import Sequence
 
 from gpustack.adapters.deviceplugin import PluginRefusal
+from gpustack.adapters.hook_build import HookBuild, HookError
 from gpustack.adapters.kube import KubeError, KubeUnavailable
 from gpustack.adapters.podresources import PodResourcesLimited
 from gpustack.agent.cluster.pods import Pod, PodView, uid_of
@@ -65,6 +67,7 @@ class PreStartCheck:
         self._kubelet = kubelet
         self._folders = folders
         self._refusals = refusals
+        self._hooks: dict[str, HookBuild] = {}  # by folder, as containers were given them
 
     def of(self, ids: Sequence[str]) -> list[Pair]:
         """Return the containers that hold exactly these `vcuda-core` IDs.
@@ -77,7 +80,8 @@ class PreStartCheck:
                 the kubelet says that they belong to another container, or to a pod without a
                 record; the pod that the kubelet means is failed then. `PairingUnproven` when
                 neither source answers. `CardRenumbered` where its device nodes are other cards'
-                now; the pod is failed then, too. `HostIncomplete` where its hook is gone.
+                now; the pod is failed then, too. `HostIncomplete` where its hook is gone, or isn't
+                whole.
         """
         wanted = frozenset(ids)
         try:
@@ -116,7 +120,7 @@ class PreStartCheck:
             elif not self._is_own(each, container):
                 mistaken.append(each.pod_uid)
             else:
-                _require_hook(each)
+                self._require_hook(each)
                 pairs.append((record, container))
         if mistaken:
             problem = "the kubelet keeps what was given to another container"
@@ -151,6 +155,33 @@ class PreStartCheck:
         is_own = given.mounts.get(LIMITS_PATH) in {None, str(folder / "limits")}
         cards = given.annotations.get(self._keys.vcuda_device)
         return is_own and cards in {None, allocate_response.cards(container.placement)}
+
+    def _require_hook(self, given: Given) -> None:
+        """Refuse a share whose hook has gone from the host since its Allocate, or was damaged.
+
+        containerd makes an empty folder in the place of what it shall mount and can't find, and
+        ld.so passes over a preload like that, and over one that a power cut has emptied: the
+        container would run without limits.
+
+        Raises:
+            PluginRefusal: `HostIncomplete`.
+        """
+        folder = given.mounts.get(HOOK_PATH)
+        if folder is None:
+            return
+        files = f"{folder}/libvcuda.so", f"{folder}/ld.so.preload"
+        missing = [file for file in files if not os.path.isfile(file)]
+        if missing:
+            raise PluginRefusal(
+                "HostIncomplete",
+                f"{', '.join(missing)} missing: put the build back (site.yml lays that of its"
+                " bundle out, where no folder has its name), or delete the pod",
+            )
+        hook = self._hooks.setdefault(folder, HookBuild(pathlib.Path(folder)))
+        try:
+            hook.folder()
+        except HookError as error:
+            raise PluginRefusal("HostIncomplete", f"{error}; or delete the pod") from error
 
     def _named(self, ids: frozenset[str]) -> list[Pair]:
         """Compare the records with the answers of PodResources and the API server for their names.
@@ -193,26 +224,6 @@ class PreStartCheck:
             if (devices := held.get(uid_of(pod))) is not None
             and any(devices.ids(name, self._keys.vcuda_core) == ids for name in devices.containers)
         ]
-
-
-def _require_hook(given: Given) -> None:
-    """Refuse a share whose hook has gone from the host since its Allocate.
-
-    containerd makes an empty folder in the place of what it shall mount and can't find, and ld.so
-    passes over a preload like that: the container would run without limits.
-
-    Raises:
-        PluginRefusal: `HostIncomplete`.
-    """
-    folder = given.mounts.get(HOOK_PATH)
-    files = () if folder is None else (f"{folder}/libvcuda.so", f"{folder}/ld.so.preload")
-    missing = [file for file in files if not os.path.isfile(file)]
-    if missing:
-        raise PluginRefusal(
-            "HostIncomplete",
-            f"{', '.join(missing)} missing: put the build back (site.yml lays that of its bundle"
-            " out, where no folder has its name), or delete the pod",
-        )
 
 
 def _holds(record: PodRecord, container: ContainerRecord, ids: frozenset[str]) -> bool:

@@ -96,7 +96,7 @@ def _carry_out(request: MountRequest, state: pathlib.Path) -> None:
         _unmount(pod, request.container)
         if request.verb is Verb.MAKE:
             with _below(pod, request.container) as folder:
-                tmpfs.mount(folder, size_bytes=pages * page_bytes, inodes=len(mapped.FORMS) + 1)
+                tmpfs.mount(folder, size_bytes=pages * page_bytes, inodes=mapped.INODES)
 
 
 def _unmount(pod: int, container: str) -> None:

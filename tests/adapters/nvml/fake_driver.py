@@ -131,7 +131,7 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetUUID": lambda _, card: card.uuid,
     "nvmlDeviceGetMinorNumber": lambda _, card: card.minor,
     "nvmlDeviceGetName": lambda _, __: "NVIDIA A100-SXM4-80GB",
-    "nvmlDeviceGetMemoryInfo": lambda _, __: types.SimpleNamespace(total=80 << 30, used=0),
+    "nvmlDeviceGetMemoryInfo": lambda *_: types.SimpleNamespace(total=80 << 30, used=0),
     "nvmlDeviceGetNumGpuCores": lambda _, __: 6912,
     "nvmlDeviceGetCudaComputeCapability": lambda _, __: (8, 0),
     "nvmlDeviceGetMemoryAffinity": lambda *_: [1],

@@ -2,6 +2,7 @@
 
 import pathlib
 import threading
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -112,6 +113,10 @@ def _hangs(call: Callable[..., Any], card: FakeCard, let_go: threading.Event) ->
         "nvmlDeviceGetMemoryInfo",
         "nvmlDeviceGetRemappedRows",
         "nvmlDeviceGetPowerUsage",
+        "nvmlDeviceGetComputeRunningProcesses",
+        "nvmlDeviceGetMPSComputeRunningProcesses",
+        "nvmlDeviceGetProcessUtilization",
+        "nvmlDeviceGetNvLinkState",
     ],
 )
 def test_a_card_that_hangs_at_the_start_is_left_out_and_named(
@@ -130,6 +135,25 @@ def test_a_card_that_hangs_at_the_start_is_left_out_and_named(
     assert nvml.hung_seconds == 0, "the watchdog would start the agent anew for ever"
     nvml.close()
     assert not stops, "a call is in the library"
+
+
+def test_a_card_that_says_it_has_the_memory_of_none_is_left_out(
+    three: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device ID for each 256 MiB of it would fill the host's memory."""
+    asked = pynvml.nvmlDeviceGetMemoryInfo
+
+    def memory(card: FakeCard, *version: int) -> Any:
+        if card is three.cards[1]:
+            return types.SimpleNamespace(total=1 << 63, used=0)
+        return asked(card, *version)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", memory)
+    found = Nvml(sysfs=NOWHERE).inventory()
+    assert [card.minor for card in found.cards] == [0, 2]
+    (left_out,) = found.left_out
+    assert "card of index 1" in left_out
+    assert f"{1 << 63} bytes of memory" in left_out
 
 
 def test_a_card_that_refuses_at_the_start_is_named(three: FakeDriver) -> None:

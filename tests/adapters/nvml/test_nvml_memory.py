@@ -97,6 +97,15 @@ def test_processes_of_graphics_and_of_mps_are_on_the_card_as_others_are(
     assert nvml.unowned_bytes("GPU-0") == 40
 
 
+def test_memory_of_a_process_that_no_card_has_says_nothing(
+    nvml: Nvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Added up it fits into no page of the agent's, which would end, again and again."""
+    show(monkeypatch, compute=[process(1, (1 << 64) - 2), process(2, 30)], graphics=[])
+    assert {each.pid: each.memory_bytes for each in nvml.processes("GPU-0")} == {1: 0, 2: 30}
+    assert nvml.unowned_bytes("GPU-0") == 0
+
+
 @pytest.mark.parametrize(
     "refusal",
     [

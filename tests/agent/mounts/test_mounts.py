@@ -58,13 +58,36 @@ def test_a_tenant_gets_no_byte_beyond_its_files(tmp_path: pathlib.Path, held: He
             folder = _files(tmp_path, held, mounting).prepare(UID, SHARE, None)
             assert folder.is_mount()
             assert {each.name for each in folder.iterdir()} == set(mapped.FORMS)
-            ledger = folder / "ledger"
-            assert _refusal(ledger, b"x" * 4096, 0) is None
-            assert _refusal(ledger, b"x", mapped.FORMS["ledger"].size_bytes) == errno.ENOSPC
+            ledger, size_bytes = folder / "ledger", mapped.FORMS["ledger"].size_bytes
+            assert _refusal(ledger, b"x" * size_bytes, 0) is None
+            assert _refusal(ledger, b"x", size_bytes) == errno.ENOSPC
             os.truncate(ledger, 1 << 40)
             assert _refusal(ledger, b"x", 1 << 30) == errno.ENOSPC
             with pytest.raises(OSError, match="No space left"):
                 (folder / "more").touch()
+
+    alone(body)
+
+
+def test_a_tenant_pays_for_the_memory_that_it_uses(tmp_path: pathlib.Path, held: HeldFiles) -> None:
+    """The kernel charges who touches a page first, until nobody has the file open.
+
+    A tenant may keep the files of many ended pods open, and 512 MiB are the agent's.
+    """
+
+    def body() -> None:
+        with helper(tmp_path) as mounting:
+            files = _files(tmp_path, held, mounting)
+            folder = files.prepare(UID, SHARE, None)
+            assert _used_pages(folder) == len(mapped.FORMS)
+            os.truncate(folder / "ledger", 0)
+            held.look([folder])
+            assert "ledger's size" in held.restore(folder)
+            files.differing(UID, SHARE, None)
+            assert _used_pages(folder) <= len(mapped.FORMS)
+            last = mapped.FORMS["ledger"].size_bytes - 1
+            assert _refusal(folder / "ledger", b"x", last) is None
+            assert _used_pages(folder) <= len(mapped.FORMS) + 1
 
     alone(body)
 
@@ -238,6 +261,11 @@ def test_a_mount_that_the_agent_does_not_see_is_an_error(
 
 def _prepare(files: LimitsFiles) -> None:
     files.prepare(UID, SHARE, None)
+
+
+def _used_pages(folder: pathlib.Path) -> int:
+    found = os.statvfs(folder)
+    return (found.f_blocks - found.f_bfree) * found.f_frsize // os.sysconf("SC_PAGE_SIZE")
 
 
 def _mounts_on(folder: pathlib.Path) -> int:

@@ -83,6 +83,21 @@ def test_a_share_whose_hook_is_gone_does_not_start(host: Host, lost: str) -> Non
     host.kubelet.start_container(pod, "c0", CORE)
 
 
+@pytest.mark.parametrize("name", ["libvcuda.so", "ld.so.preload"])
+@pytest.mark.parametrize("left", [b"", bytes(64)], ids=["empty", "zeros"])
+def test_a_share_whose_hook_is_damaged_does_not_start(host: Host, name: str, left: bytes) -> None:
+    """As a power cut leaves a file that was new: ld.so passes over a preload like that, too."""
+    host.start_agent()
+    pod = host.share()
+    host.kubelet.admit(pod)
+    whole = (host.hook / name).read_bytes()
+    (host.hook / name).write_bytes(left)
+    with pytest.raises(AdmissionError, match=r"HostIncomplete: the files in .*; or delete the pod"):
+        host.kubelet.start_container(pod, "c0", CORE)
+    (host.hook / name).write_bytes(whole)
+    host.kubelet.start_container(pod, "c0", CORE)
+
+
 def test_a_half_copied_build_is_given_to_no_pod(host: Host) -> None:
     host.start_agent()
     (host.hook / "libvcuda.so").write_text("the first bytes")
