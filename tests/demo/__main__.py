@@ -2,6 +2,8 @@
 
 import argparse
 import os
+import pathlib
+import shlex
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ from tests.demo import dashboard, show
 from tests.testbed.progress import TestbedError
 
 NAME = "demo"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def up() -> int:
@@ -25,14 +28,27 @@ def up() -> int:
 def shell() -> int:
     """Give the caller a shell whose kubectl talks to the demo's cluster."""
     site = opening.find_site(NAME)
-    print("kubectl get pods -o wide; kubectl describe pod NAME; exit leaves the demo running")
-    environment = {
+    print("kubectl get pods -o wide; gpustack get pods; more in docs/demo.md")
+    print("exit leaves the demo running")
+    # a shell ends with the status of its last command, which make would call an error
+    subprocess.call(
+        ["bash", "--norc"], env=environment(site.kubectl.kubeconfig, site.kubectl.binary)
+    )
+    return 0
+
+
+def environment(kubeconfig: pathlib.Path, kubectl_binary: pathlib.Path) -> dict[str, str]:
+    """Return the shell's: kubectl, and as functions `gpustack` and `on-host HOST PROGRAM …`."""
+    run = f"PYTHONPATH={shlex.quote(str(ROOT))} {shlex.quote(sys.executable)} -m"
+    on_host = f"tests.testbed exec --name {NAME}"
+    return {
         **os.environ,
-        "KUBECONFIG": str(site.kubectl.kubeconfig),
-        "PATH": f"{site.kubectl.binary.parent}:{os.environ['PATH']}",
+        "KUBECONFIG": str(kubeconfig),
+        "PATH": f"{kubectl_binary.parent}:{os.environ['PATH']}",
         "PS1": "gpustack-demo$ ",
+        "BASH_FUNC_gpustack%%": f'() {{ {run} gpustack.cli.main "$@"; }}',
+        "BASH_FUNC_on-host%%": f'() {{ {run} {on_host} "$1" -- "${{@:2}}"; }}',
     }
-    return subprocess.call(["bash", "--norc"], env=environment)
 
 
 def down() -> int:

@@ -13,7 +13,8 @@ export async function answer(element, pod, code = "") {
 
 let reasons = null; // asked once: they are of the extender's version
 
-async function cure(code) {
+/** Return what a reason means and what to do about it, as elements. */
+export async function cure(code) {
   if (!code) return [];
   try {
     reasons ??= await (await fetch("v1/reasons")).json();

@@ -1,5 +1,6 @@
 // The nodes: one line each, with a small column a card; opened, every card with its pods.
 
+import { cure } from "./answers.js";
 import { bar, follow, make, mark, say } from "./dom.js";
 import { away } from "./figures.js";
 import * as routes from "./routes.js";
@@ -53,7 +54,7 @@ function create(node, open) {
   const head = make("span", { class: "head" }, name, states, about, minis);
   const links = make("details", { class: "links" }, make("summary", {}, "How its GPUs are joined"));
   links.append(make("div", { class: "scroll" }, make("table", { class: "matrix" })));
-  const inside = make("div", {}, make("ul", { class: "cards" }), links);
+  const inside = make("div", {}, make("div", { class: "cures" }), make("ul", { class: "cards" }), links);
   const details = make("details", open ? { open: "" } : {}, make("summary", {}, head), inside);
   const item = make("li", {}, details);
   for (const each of [details, links]) each.addEventListener("toggle", () => fill(item));
@@ -103,6 +104,7 @@ function about(node) {
 function fill(item) {
   const node = item.node;
   if (!item.firstChild.open) return;
+  advise(item.querySelector(".cures"), node.states.includes("AgentSilent"));
   const held = new Map(node.cards.map((card) => [card.minor, []]));
   for (const pod of node.pods)
     for (const part of pod.cards) held.get(part.minor)?.push({ ...part, pod });
@@ -112,6 +114,12 @@ function fill(item) {
   const links = item.querySelector(".links");
   links.hidden = !node.links.length;
   if (links.open) matrix(links.querySelector("table"), node);
+}
+
+/** Say what to do about a silent agent, and nothing once it is back. */
+async function advise(element, silent) {
+  if (!silent) element.replaceChildren();
+  else if (!element.firstChild) element.replaceChildren(...(await cure("AgentSilent")));
 }
 
 function createCard() {

@@ -24,6 +24,7 @@ from gpustack.model.placement import (
 from gpustack.model.request import ANY, BadRequest, ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.units import CORES_PER_CARD, cards_text
 from gpustack.wire.keys import Keys
+from gpustack.wire.kube.pod_history import without_preemption
 from gpustack.wire.one_line import one_line
 from gpustack.wire.pods import (
     finished,
@@ -155,7 +156,7 @@ def _unscheduled(item: Mapping[str, Any]) -> str:
     for condition in (item.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             message = condition.get("message") or condition.get("reason")
-            return message if isinstance(message, str) else ""
+            return without_preemption(message) if isinstance(message, str) else ""
     return ""
 
 

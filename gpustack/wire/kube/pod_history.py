@@ -6,7 +6,16 @@ from typing import Any, Final
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MOST_MESSAGE: Final = 4096  # characters; the scheduler's is some hundred, and grows with reasons
+_PREEMPTION: Final = " preemption: "
 _MOST_OWNER: Final = 253 + 1 + 63  # characters: the API's longest name, and kind
+
+
+def without_preemption(message: str) -> str:
+    """Return why the scheduler placed a pod nowhere, without the end of its search for victims.
+
+    kube-scheduler appends that to each refusal; for a pod with cards it names no reason of ours.
+    """
+    return message.partition(_PREEMPTION)[0]
 
 
 def unschedulable(status: Mapping[str, Any]) -> tuple[str, int]:
@@ -17,7 +26,7 @@ def unschedulable(status: Mapping[str, Any]) -> tuple[str, int]:
             and condition.get("status") == "False"
             and condition.get("reason") == "Unschedulable"
         ):
-            message = (condition.get("message") or "")[:_MOST_MESSAGE]
+            message = without_preemption(condition.get("message") or "")[:_MOST_MESSAGE]
             return message, _time_ns(condition.get("lastTransitionTime"), 1)
     return "", 0
 

@@ -126,6 +126,22 @@ def test_what_others_wrote_stays_on_its_line_and_is_bounded(
         assert r"a\n\x1b[2J\u202e" in shown.splitlines()[1]
 
 
+def test_the_reason_of_a_waiting_pod_is_not_cut_by_preemption(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = (
+        "0/2 nodes are available: 1 Insufficient tencent.com/vcuda-core, "
+        "1 QuotaExceeded: the GPU quota of the namespace is used up."
+    )
+    search = (
+        " preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, "
+        "1 Preemption is not helpful for scheduling."
+    )
+    path = write(tmp_path, node(), waiting("web", refused + search))
+    assert main(["get", "pods", "--snapshot", path, "--no-headers"]) == 0
+    assert capsys.readouterr().out.rstrip().endswith(refused)
+
+
 def test_a_node_that_answers_nonsense_is_named_and_hides_no_other(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -66,6 +66,18 @@ def test_every_problem_leads_to_where_it_is(browser: Browser, tmp_path: Path) ->
         assert browser.problems() == []
 
 
+def test_an_opened_node_says_what_to_do_about_its_silent_agent(
+    browser: Browser, tmp_path: Path
+) -> None:
+    silent = {**snapshots.node(), "status": {"allocatable": {"cpu": "8"}}}
+    path = snapshots.write(tmp_path, silent, snapshots.node(machine("gpu2")))
+    with at(of_file(path)) as url:
+        browser.open(url)
+        browser.waits(lambda: "restart gpustack-agent" in browser.text("#nodes .cure"))
+        assert browser.count("#nodes .cure") == 1
+        assert browser.problems() == []
+
+
 def test_a_quota_that_is_exceeded_is_a_problem(browser: Browser, mini: MiniCluster) -> None:
     bound(mini, "a", "gpu1", 100, 0)
     bound(mini, "b", "gpu1", 100, 0)
