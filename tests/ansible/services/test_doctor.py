@@ -4,8 +4,10 @@ import json
 import pathlib
 
 import pytest
+import yaml
 
-from tests.ansible.rendering import run_role, words
+from tests.ansible import layout
+from tests.ansible.rendering import ansible, run_role, words
 
 pytestmark = pytest.mark.long
 
@@ -89,11 +91,42 @@ def test_an_upgraded_host_is_judged_by_its_own_trial_pods(
     assert (f"{check}: is not there" in done[1]) == (status != 0)
 
 
+def test_an_upgrade_asks_with_the_control_planes_variables(tmp_path: pathlib.Path) -> None:
+    there = {
+        "cluster_objects_trial_image": "site.example/base:1",
+        "cluster_objects_admin_kubeconfig": "/root/there.conf",
+        "kube_scheduler_manager": "own",
+        "python_service_path": str(lay_doctor(tmp_path, NOTING)),
+    }
+    here = {"gpustack_agent_node_name": "node-1"}
+    groups = {"planes": {"hosts": {"cp1": there}}, "gpus": {"hosts": {"gpu1": here}}}
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+    task = {"ansible.builtin.include_tasks": str(layout.ROOT / "playbooks/tasks/upgrade_try.yml")}
+    known = {"node_maintenance_control_plane": "cp1", "__upgrade_drains": True}
+    play = {"hosts": "gpu1", "gather_facts": False, "vars": known, "tasks": [task]}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    files = f"--inventory={tmp_path}/hosts.yml", str(tmp_path / "play.yml")
+    done = ansible("ansible-playbook", "--connection=local", *files)
+    assert done.returncode == 0, words(done)
+    asked = (tmp_path / "asked").read_text().split()
+    told = ["--scheduler-name=gpustack", "--node=node-1"]
+    assert (asked[1], asked[-2:]) == ("--kubeconfig=/root/there.conf", told)
+
+
 def test_verify_says_why_the_doctor_does_not_ask_a_cluster(tmp_path: pathlib.Path) -> None:
     own = {"cluster_objects_kubeconfig": "/root/admin.conf"}
     status, said = verify(tmp_path, "cluster_objects", "exit 3", [], **own)
     assert status == 0, said
     assert "verify runs no gpustack doctor: it would need" in said
+
+
+def lay_doctor(folder: pathlib.Path, program: str) -> pathlib.Path:
+    """Put a program in the doctor's stead; return the folder of the environment."""
+    doctor = folder / "opt/venv/bin/gpustack"
+    doctor.parent.mkdir(parents=True)
+    doctor.write_text(f"#!/bin/sh\n{program}\n")
+    doctor.chmod(0o755)
+    return folder / "opt"
 
 
 def verify(
@@ -105,12 +138,8 @@ def verify(
     **variables: object,
 ) -> tuple[int, str]:
     """Run the role's part with a program in the doctor's stead; returns status and words."""
-    doctor = folder / "opt/venv/bin/gpustack"
-    doctor.parent.mkdir(parents=True)
-    doctor.write_text(f"#!/bin/sh\n{program}\n")
-    doctor.chmod(0o755)
     said = {
-        "python_service_path": str(folder / "opt"),
+        "python_service_path": str(lay_doctor(folder, program)),
         f"{role}_accepted_findings": accepted,
         **variables,
     }
