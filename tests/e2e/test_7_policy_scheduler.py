@@ -23,8 +23,6 @@ def policy_scheduler(site: Site) -> collections.abc.Iterator[None]:
     site.playbook(
         "site",
         "--limit=cp1",
-        "--tags=kube_scheduler",
-        "--skip-tags=preflight",
         "--extra-vars=kube_scheduler_form=policy",
         "--extra-vars=kube_scheduler_unit=kube-scheduler-1.22.service",
     )
