@@ -54,6 +54,7 @@ class FakeNvml(Nvml):
         self._answers = threading.Event()
         self._answers.set()
         self.shown: dict[str, CardFigures] = {}  # by UUID
+        self.energy: dict[str, float] = {}  # joules, likewise; of the cards that count
 
     def close(self) -> None:
         """Nothing is open."""
@@ -130,11 +131,7 @@ class FakeNvml(Nvml):
     def energy_joules(self) -> dict[str, float]:
         if self._mismatch:
             raise NvmlError(self._mismatch)
-        return {
-            uuid: shown.energy_joules
-            for uuid, shown in self.shown.items()
-            if shown.energy_joules is not None and uuid not in self.silent
-        }
+        return {uuid: each for uuid, each in self.energy.items() if uuid not in self.silent}
 
     def busy(self, uuid: str, *, since_us: int) -> Busy:
         here = {each.pid for each in self.processes(uuid)} | self.ended.get(uuid, set())

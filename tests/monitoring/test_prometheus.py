@@ -61,11 +61,11 @@ def fill(host: Host) -> None:
         busy_ratio=0.5,
         memory_used_bytes=1 << 30,
         power_watts=300.0,
-        energy_joules=90.0,
         celsius=40.0,
         uncorrected_errors=0.0,
     )
     host.nvml.shown = {card(minor).uuid: figures for minor in (0, 1)}
+    host.nvml.energy = dict.fromkeys(host.nvml.shown, 90.0)
     host.api.create("configmaps", snapshots.quota(json.dumps({"default": {"quota": {"A100": 2}}})))
     host.start_agent()
     host.kubelet.admit(host.whole_card("big", 0))

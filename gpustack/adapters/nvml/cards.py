@@ -83,6 +83,7 @@ def _ask(index: int, sysfs: pathlib.Path) -> tuple[Any, Card]:
     # A card that hangs in one of these would hold up every look at the cards.
     health.ask(handle)
     figures.read(handle)
+    figures.energy_joules(handle)
     processes.try_all(handle)
     links.far_ends(handle)
     return handle, card

@@ -21,7 +21,6 @@ class CardFigures:
         memory_busy_ratio: likewise, memory was read or written.
         memory_used_bytes: all contexts and the driver's own.
         power_watts: with all of its circuits.
-        energy_joules: since the driver was loaded.
         celsius: of the GPU's die.
         corrected_errors: ECC errors of its memories since the driver was loaded.
         uncorrected_errors: likewise, those that destroyed data.
@@ -31,7 +30,6 @@ class CardFigures:
     memory_busy_ratio: float | None = None
     memory_used_bytes: float | None = None
     power_watts: float | None = None
-    energy_joules: float | None = None
     celsius: float | None = None
     corrected_errors: float | None = None
     uncorrected_errors: float | None = None
@@ -47,7 +45,6 @@ def read(handle: Any) -> CardFigures:
         memory_busy_ratio=None if load is None else load.memory / 100,
         memory_used_bytes=None if memory is None else float(memory.used),
         power_watts=None if milliwatts is None else milliwatts / 1000,
-        energy_joules=energy_joules(handle),
         celsius=_asked(
             lambda: float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
         ),

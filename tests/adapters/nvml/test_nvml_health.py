@@ -113,6 +113,7 @@ def _hangs(call: Callable[..., Any], card: FakeCard, let_go: threading.Event) ->
         "nvmlDeviceGetMemoryInfo",
         "nvmlDeviceGetRemappedRows",
         "nvmlDeviceGetPowerUsage",
+        "nvmlDeviceGetTotalEnergyConsumption",
         "nvmlDeviceGetComputeRunningProcesses",
         "nvmlDeviceGetMPSComputeRunningProcesses",
         "nvmlDeviceGetProcessUtilization",

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpustack.adapters.checkpoint import CheckpointFile
-from gpustack.adapters.nvml import CardFigures
 from gpustack.agent.activity.energy import EnergyAccounts
 from gpustack.agent.activity.nvml_usage import ContainerSample
 from gpustack.agent.containers.allocation_records import (
@@ -57,10 +56,9 @@ class _Meter:
         self._look()
 
     def turn(self, joules: float, neighbour: float) -> None:
-        shown = self._nvml.shown
+        energy = self._nvml.energy
         for uuid, drawn in ((CARD.uuid, joules), (_NEIGHBOUR.uuid, neighbour)):
-            before = shown.get(uuid, CardFigures()).energy_joules or 0.0
-            shown[uuid] = CardFigures(energy_joules=before + drawn)
+            energy[uuid] = energy.get(uuid, 0.0) + drawn
 
     def draw(self, joules: float, neighbour: float = 0.0) -> None:
         self.turn(joules, neighbour)
@@ -154,7 +152,7 @@ def test_the_parts_of_tenants_and_idle_add_up_to_the_counter(
     last = (0, 1, [0] * len(_TENANTS))
     for drawn, span, times in ((0, 1, last[2]), *looks, last):
         counter += drawn
-        nvml.shown[CARD.uuid] = CardFigures(energy_joules=counter)
+        nvml.energy[CARD.uuid] = counter
         samples = {
             (f"uid-{name}", name): ContainerSample(busy_ns=span * busy, span_ns=span)
             for name, busy in zip(_TENANTS, times, strict=True)

@@ -5,7 +5,6 @@ import urllib.request
 
 import pytest
 
-from gpustack.adapters.nvml import CardFigures
 from tests.agent.host import CORE, KEYS, Host, Pod, container, decision, make_pod
 from tests.fakes.kubelet import AdmissionError
 from tests.fakes.nvml import card
@@ -70,7 +69,7 @@ def test_a_pod_on_a_card_that_kept_its_minor_starts(host: Host) -> None:
 
 
 def test_figures_name_the_present_minor_of_a_card(host: Host) -> None:
-    host.nvml.shown[card(1).uuid] = CardFigures(energy_joules=1.0)
+    host.nvml.energy[card(1).uuid] = 1.0
     host.start_agent()
     host.kubelet.admit(host.share("p", 1))
     _boot_with_swapped_cards(host)

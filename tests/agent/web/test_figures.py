@@ -20,7 +20,7 @@ from tests.fakes.nvml import card
 _OWNER = ("uid", "c0")
 _CARD = card(1).uuid
 _NS = 1_000_000_000
-ENERGY_OF_NONE = "gpustack_card_idle_energy_joules_total"
+_IDLE_ENERGY = "gpustack_card_idle_energy_joules_total"
 
 
 def _scraped(host: Host) -> dict[str, list[tuple[Mapping[str, str], float]]]:
@@ -38,8 +38,9 @@ def _scraped(host: Host) -> dict[str, list[tuple[Mapping[str, str], float]]]:
 
 def test_a_cards_figures_are_those_that_its_driver_gives(host: Host) -> None:
     host.nvml.shown[card(0).uuid] = CardFigures(
-        busy_ratio=0.5, power_watts=300.5, energy_joules=12.0, uncorrected_errors=3.0
+        busy_ratio=0.5, power_watts=300.5, uncorrected_errors=3.0
     )
+    host.nvml.energy[card(0).uuid] = 12.0
     host.start_agent()
     found = _scraped(host)
     own = {"minor": "0", "uuid": card(0).uuid}
@@ -82,7 +83,7 @@ def test_every_xid_is_counted_and_a_programs_fault_closes_no_card(host: Host) ->
 
 
 def test_energy_is_a_containers_or_idle(host: Host) -> None:
-    host.nvml.shown = {card(minor).uuid: CardFigures(energy_joules=90.0) for minor in (0, 1)}
+    host.nvml.energy = {card(minor).uuid: 90.0 for minor in (0, 1)}
     host.start_agent()
     host.kubelet.admit(host.share("p", 1))
 
@@ -90,13 +91,13 @@ def test_energy_is_a_containers_or_idle(host: Host) -> None:
         found = _scraped(host)
         counted, idle = (
             {labels["minor"]: joules for labels, joules in found.get(name, [])}
-            for name in ("gpustack_card_energy_joules_total", ENERGY_OF_NONE)
+            for name in ("gpustack_card_energy_joules_total", _IDLE_ENERGY)
         )
         assert counted == {minor: 90 + joules for minor, joules in idle.items()}, "of one look"
         return idle
 
     host.wait_until(lambda: idle() == {"0": 0.0, "1": 0.0})
-    host.nvml.shown[card(0).uuid] = CardFigures(energy_joules=93.0)
+    host.nvml.energy[card(0).uuid] = 93.0
     host.wait_until(lambda: idle() == {"0": 3.0, "1": 0.0})
     ((labels, joules),) = _scraped(host)["gpustack_container_energy_joules_total"]
     assert (labels["pod_name"], labels["minor"], joules) == ("p", "1", 0.0)
