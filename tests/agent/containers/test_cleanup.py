@@ -8,15 +8,13 @@ import pathlib
 import sys
 import threading
 import time
-import types
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from gpustack.adapters.kube import KubeError, KubeUnavailable
-from gpustack.agent.cluster.pods import PodView
-from gpustack.agent.containers import recent_starts, recovery
+from gpustack.adapters.kube import KubeUnavailable
+from gpustack.agent.containers import recent_starts
 from gpustack.agent.containers.allocation_records import PodRecord
 from gpustack.agent.containers.limits_files import LimitsFilesError
 from gpustack.wire.pods import finished
@@ -186,31 +184,6 @@ def test_an_api_server_that_is_away_is_asked_once_a_look(
     host.wait_until(lambda: not any(host.agent.pods.get(_uid(pod)) for pod in pods))
     host.agent.recovery.free_ended()
     assert askers.count(threading.current_thread()) == 1
-
-
-def test_an_agent_that_starts_asks_a_slow_api_server_for_a_bounded_time(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host.start_agent()
-    pod = host.share("p", 1)
-    host.kubelet.admit(pod)
-    (record,) = host.agent.records.all()
-    for number in range(100):
-        host.agent.records.put(dataclasses.replace(record, uid=f"uid-gone-{number}"))
-    host.stop_agent()
-    starter, late = threading.current_thread(), 0.0
-
-    def is_gone(_: PodView, uid: str, name: tuple[str, str], seconds: float) -> bool:
-        nonlocal late
-        if threading.current_thread() is starter:
-            late += seconds
-        raise KubeError(500, "InternalError", "etcd is slow")
-
-    clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() + late)
-    monkeypatch.setattr(recovery, "time", clock)
-    monkeypatch.setattr(PodView, "is_gone", is_gone)
-    host.start_agent()
-    assert 0 < late < 20
 
 
 def test_a_start_while_another_pods_cards_are_freed_keeps_its_card(
