@@ -24,7 +24,7 @@ from gpustack.model.placement import (
 from gpustack.model.request import ANY, BadRequest, ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.units import CORES_PER_CARD, cards_text
 from gpustack.wire.keys import Keys
-from gpustack.wire.kube.pod_history import without_preemption
+from gpustack.wire.kube.pod_history import unscheduled, without_preemption
 from gpustack.wire.one_line import one_line
 from gpustack.wire.pods import (
     finished,
@@ -153,11 +153,9 @@ def _read(keys: Keys, item: Mapping[str, Any], placement: Placement | None) -> _
 
 def _unscheduled(item: Mapping[str, Any]) -> str:
     """Return what the scheduler says of a pod that it could not place; empty before it has."""
-    for condition in (item.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            message = condition.get("message") or condition.get("reason")
-            return without_preemption(message) if isinstance(message, str) else ""
-    return ""
+    condition = unscheduled(item.get("status") or {})
+    message = condition.get("message") or condition.get("reason")
+    return without_preemption(message) if isinstance(message, str) else ""
 
 
 def _at_most(containers: Iterable[ContainerRequest | ContainerPlacement]) -> int:

@@ -18,17 +18,22 @@ def without_preemption(message: str) -> str:
     return message.partition(_PREEMPTION)[0]
 
 
+def unscheduled(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the condition that says why a pod isn't scheduled; empty where there is none."""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            found: Mapping[str, Any] = condition
+            return found
+    return {}
+
+
 def unschedulable(status: Mapping[str, Any]) -> tuple[str, int]:
     """Return the scheduler's last refusal and its time: Unix nanoseconds, 1 where unreadable."""
-    for condition in status.get("conditions") or ():
-        if (
-            condition.get("type") == "PodScheduled"
-            and condition.get("status") == "False"
-            and condition.get("reason") == "Unschedulable"
-        ):
-            message = without_preemption(condition.get("message") or "")[:_MOST_MESSAGE]
-            return message, _time_ns(condition.get("lastTransitionTime"), 1)
-    return "", 0
+    condition = unscheduled(status)
+    if condition.get("reason") != "Unschedulable":
+        return "", 0
+    message = without_preemption(condition.get("message") or "")[:_MOST_MESSAGE]
+    return message, _time_ns(condition.get("lastTransitionTime"), 1)
 
 
 def created_ns(metadata: Mapping[str, Any]) -> int:
