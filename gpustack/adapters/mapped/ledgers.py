@@ -40,9 +40,9 @@ class BusyLedgerError(LockedLedgerError):
 def create_ledger(
     path: pathlib.Path, uuids: Sequence[str], *, layout: int = two_slot_page.LAYOUT_VERSION
 ) -> None:
-    """Make an empty ledger for these cards, with all of its blocks allocated.
+    """Make an empty ledger for these cards.
 
-    A file with holes could fail a process with SIGBUS on a full disk.
+    On a disk it gets all of its blocks: a hole could fail a process with SIGBUS once that is full.
 
     Raises:
         LayoutError: more than 16 cards, one of them twice, or a UUID that isn't one.
