@@ -145,15 +145,17 @@ def test_two_tenants_get_their_shares_of_one_card_and_account_for_it(
     after = accounts(site, host, neighbour)
     used = {name: used_percent(text) for name, text in printed.items()}
     assert used == pytest.approx(shares, abs=POINTS)
-    gained = {name: after[name] - before[name] for name in after}
-    energy, seconds = "gpustack_{}_energy_joules_total", "gpustack_{}_gpu_seconds_total"
-    assert gained[energy.format("namespace")] > gained[energy.format("card_idle")]
-    assert gained[energy.format("namespace")] + gained[energy.format("card_idle")] == (
-        pytest.approx(gained[energy.format("card")], rel=1e-6)
-    )
+
+    def gained(of: str, counter: str) -> float:
+        name = f"gpustack_{of}_{counter}_total"
+        return after[name] - before[name]
+
+    joules = {of: gained(of, "energy_joules") for of in ("namespace", "card_idle", "card")}
+    assert joules["namespace"] > joules["card_idle"]
+    assert joules["namespace"] + joules["card_idle"] == pytest.approx(joules["card"], rel=1e-6)
     # Both hold all of one of two cards.
-    assert gained[seconds.format("namespace")] == (
-        pytest.approx(gained[seconds.format("card_idle")], rel=0.01)
+    assert gained("namespace", "gpu_seconds") == (
+        pytest.approx(gained("card_idle", "gpu_seconds"), rel=0.01)
     )
 
 
