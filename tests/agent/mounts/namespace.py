@@ -43,8 +43,13 @@ def _check(result: int) -> None:
 
 
 @contextlib.contextmanager
-def helper(state: pathlib.Path) -> Iterator[MountHelper]:
-    """Run gpustack-mount in the caller's mounts, as a thread."""
+def helper(state: pathlib.Path, *, start_seconds: float = 0.0) -> Iterator[MountHelper]:
+    """Run gpustack-mount in the caller's mounts, as a thread.
+
+    Args:
+        state: where the containers' folders lie, and its socket.
+        start_seconds: how long its client waits for it afterwards.
+    """
     path = state / "mount.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(str(path))
@@ -52,7 +57,7 @@ def helper(state: pathlib.Path) -> Iterator[MountHelper]:
         thread = threading.Thread(target=_serve, args=(listener, state))
         thread.start()
         try:
-            yield MountHelper(path)
+            yield MountHelper(path, start_seconds=start_seconds)
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()

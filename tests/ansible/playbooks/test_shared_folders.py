@@ -23,6 +23,9 @@ OWN = (
     "checkpoint.json.broken",
     "checkpoint.json.version-3",
     ".checkpoint.json.new",
+    "health.json",
+    "health.json.broken",
+    "health.json.version-2",
     "driver",
     "containers",
 )
