@@ -135,10 +135,14 @@ class CacheReads:
             return [each for each in found if self.allocations.placement(each.uid) is None]
 
     def leaving(self, name: str) -> list[str]:
-        """Return the pods that hold cards of a node and are about to end."""
+        """Return the pods that hold cards of a node and are about to end.
+
+        One that lets itself long to end is none of them: its cards may never be free.
+        """
         with self.lock:
             held = ((uid, self._pods.get(uid)) for uid in self.allocations.holders(name))
-            return [uid for uid, pod in held if pod is not None and pod.deletion]
+            ending = ((uid, pod) for uid, pod in held if pod is not None and pod.deletion)
+            return [uid for uid, pod in ending if not pod.slow]
 
     def node_in_turn(self, pod: PodState, name: str) -> NodeInTurn | None:
         """Return a node as a pod finds it, before others' turns; None where it isn't known."""

@@ -104,8 +104,9 @@ class NominatedPods:
     anew. So a pod counts with what it asked when it was nominated, whatever its user keys say
     later. And of one namespace so many pods count: others may take what the further ones wait for,
     as they may of pods that aren't nominated. A further one counts from its next news on, where
-    another has gone. A tenant may have many namespaces: where all pods that may count do, one of
-    the namespace that has the most makes room for a namespace that has fewer.
+    another has gone. A tenant may have many namespaces: where all pods that may count do, the least
+    important one makes room for one of higher priority, and else one of the namespace that has the
+    most for a namespace that has fewer.
     """
 
     def __init__(self) -> None:
@@ -125,7 +126,7 @@ class NominatedPods:
         if not node or not self._has_turn(pod.namespace, node):
             return left
         for where, (_, most) in ((node, _MOST_PODS_OF_NODE), (_ANYWHERE, _MOST_PODS)):
-            left |= self._make_room(pod.namespace, where, most)
+            left |= self._make_room(pod, where, most)
             if self._full(where, most):
                 return left
         self._put(pod, node)
@@ -165,20 +166,27 @@ class NominatedPods:
     def _full(self, where: str, most: int) -> bool:
         return self._of(where).total() >= most
 
-    def _make_room(self, namespace: str, where: str, most: int) -> bool:
-        """Take the last pod of the namespace that has the most, unless this one has as many."""
+    def _make_room(self, pod: PodState, where: str, most: int) -> bool:
+        """Take the least important pod, where this one is more important.
+
+        Else take the last pod of the namespace that has the most, unless this one's has as many.
+        """
         if not self._full(where, most):
             return False
+        nodes = [where] if where else list(self._by_node)
+        lasts = (next(reversed(self._by_node[node].values())) for node in nodes)
+        least = min(lasts, key=lambda each: each.priority)
+        if least.priority < pod.priority:
+            return self.forget(least.uid)
         counts = self._of(where)
         largest = max(counts, key=counts.__getitem__)
-        if counts[largest] <= counts[namespace] + 1:
+        if counts[largest] <= counts[pod.namespace] + 1:
             return False
-        nodes = [where] if where else list(self._by_node)
         found = (
             uid
             for node in nodes
-            for uid, pod in reversed(self._by_node[node].items())
-            if pod.namespace == largest
+            for uid, each in reversed(self._by_node[node].items())
+            if each.namespace == largest
         )
         return self.forget(next(found))
 

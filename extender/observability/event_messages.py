@@ -5,7 +5,7 @@ put down at once, for by then the cards may be gone as well, and the Event would
 What would fix it is a search through the cluster (`model.advice`): pods that ask alike share one
 for a while, and searches take no more than a small part of the time, or they would take it from
 the decisions. Where there is none, the Event does without; `/v1/explain` searches whenever it is
-asked.
+asked. Who reads a pod's Events may not know other namespaces' pods: those are counted, not named.
 """
 
 import contextlib
@@ -24,6 +24,8 @@ from extender.cache.snapshot import (
 )
 from extender.requeue.simulation import Kind, kind_of
 from gpustack.model.cluster import eligibility
+from gpustack.model.explain.query import Change
+from gpustack.model.explain.query import Kind as ChangeKind
 from gpustack.model.lru import LRUCache
 from gpustack.model.node import Node
 from gpustack.model.refusal import Reason
@@ -118,11 +120,25 @@ class EventMessages:
         changes: list[str] = []
         with contextlib.suppress(SearchTakesTooLong):
             found = advise(snapshot, pod, seconds=_LONGEST_SECONDS, clock=self._clock)
-            changes = [change.text for change in found.changes]
+            changes = [_words_for(pod.namespace, change) for change in found.changes]
         return _Found(
             closest=f"Closest is {title}: {refusal.detail or refusal.message}" if refusal else "",
             fix=f"It would fit if {'; or if '.join(changes[:_MOST_CHANGES])}" if changes else "",
         )
+
+
+def _words_for(namespace: str, change: Change) -> str:
+    """Return a change as a sentence that names no other namespace's pods."""
+    if change.kind is not ChangeKind.PODS_END:
+        return change.text
+    own = [name for name in change.names if name.startswith(f"{namespace}/")]
+    others = len(change.names) - len(own)
+    if not others:
+        return change.text
+    counted = f"{others} {'pod' if others == 1 else 'pods'} of other namespaces"
+    pods = f"{', '.join(own)} and {counted}" if own else counted
+    ends = "ends" if len(change.names) == 1 else "end"
+    return f"{pods} {ends}, which leaves room on node {change.placement.node}"
 
 
 def _closest(snapshot: ClusterSnapshot, pod: PodState, request: PodRequest) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from gpustack.wire.files.snapshots import Snapshot
 from gpustack.wire.files.source import SourceError
 from gpustack.wire.keys import Keys
 from gpustack.wire.kube.eligibility import parse_demands
-from gpustack.wire.pods import finished, is_bound, parse_readable
+from gpustack.wire.pods import finished, is_bound, parse_held_limits, parse_readable
 
 _DEFAULT_NAMESPACE = "default"
 
@@ -108,7 +108,7 @@ def _asked(
     keys: Keys, snapshot: Snapshot, pod: Mapping[str, Any]
 ) -> tuple[PodRequest, Demands, tuple[BadRequest, ...]]:
     try:
-        (request, problems), demands = parse_readable(keys, pod), parse_demands(pod)
+        (request, problems), demands = _requested(keys, pod), parse_demands(pod)
         if problems and not is_bound(pod):
             raise problems[0]
     except BadRequest as error:
@@ -118,6 +118,19 @@ def _asked(
     if finished(pod):
         raise snapshot.error(pod, f"has ended ({pod['status']['phase']}) and holds nothing")
     return request, demands, problems
+
+
+def _requested(
+    keys: Keys, pod: Mapping[str, Any]
+) -> tuple[PodRequest | None, tuple[BadRequest, ...]]:
+    """Return what a pod asks, of a bound one else what it may hold, and what is wrong."""
+    try:
+        return parse_readable(keys, pod)
+    except BadRequest as error:
+        held = parse_held_limits(keys, pod) if is_bound(pod) else None
+        if held is None:
+            raise
+        return held, (error,)
 
 
 def _notes(pod: Mapping[str, Any], ignored: Iterable[BadRequest]) -> list[str]:

@@ -8,9 +8,10 @@ computes a pod's resources, applied card by card).
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from gpustack.model.node import Node
+from gpustack.model.lru import LRUCache
+from gpustack.model.node import Card, Node
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.search.budget import Gap
@@ -19,6 +20,12 @@ from gpustack.model.use import IDLE, Use
 
 _Find = Callable[[int, str], tuple[int, ...]]
 """Finds the positions of the cards that have a UUID and a minor: the one with the UUID first."""
+
+# By the identity of a node's cards, which an entry keeps alive: a node of 256 cards may hold
+# thousands of pods, and each would look at all of them.
+_FINDERS: Final[LRUCache[int, tuple[tuple[Card, ...], _Find]]] = LRUCache(32 << 20)
+_FINDER_BYTES: Final = 1024
+_CARD_BYTES: Final = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,13 +200,19 @@ def _takes(node: Node, container: ContainerPlacement, find: _Find) -> dict[int, 
 
 
 def _finder(node: Node) -> _Find:
-    by_minor = {card.minor: index for index, card in enumerate(node.cards)}
-    by_uuid = {card.uuid: index for index, card in enumerate(node.cards) if card.uuid}
+    """Return what finds the node's cards, made once for all nodes that share them."""
+    cards = node.cards
+    known = _FINDERS.get(id(cards))
+    if known is not None and known[0] is cards:
+        return known[1]
+    by_minor = {card.minor: index for index, card in enumerate(cards)}
+    by_uuid = {card.uuid: index for index, card in enumerate(cards) if card.uuid}
 
     def find(minor: int, uuid: str) -> tuple[int, ...]:
         found = by_uuid.get(uuid), by_minor.get(minor)
         return tuple(index for index in dict.fromkeys(found) if index is not None)
 
+    _FINDERS.put(id(cards), (cards, find), _FINDER_BYTES + _CARD_BYTES * len(cards))
     return find
 
 

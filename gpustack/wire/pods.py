@@ -34,6 +34,7 @@ CONFIG_HASH: Final = "kubernetes.io/config.hash"
 # API server's UIDs have dashes: a mirror made by hand can't stand for another pod of the API.
 _HASH: Final = re.compile(r"[0-9a-f]{32}")
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
+_DAEMON_SET: Final = ("apps/v1", "DaemonSet")
 _CONTAINER_LISTS: Final = ("containers", "initContainers")
 _NONE: Final = (0, "0")
 MOST_CONTAINERS: Final = 64  # of a GPU pod; as the admission policy gpustack-requests
@@ -186,9 +187,13 @@ def stays_on_drain(pod: Mapping[str, Any]) -> bool:
     """Say whether a drain leaves a pod where it is: one of a DaemonSet, or the kubelet's own.
 
     As `kubectl drain` takes them: https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/
+    Its user may write any owner into a pod; only its controller makes it anew.
     """
     owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
-    return is_static(pod) or any(owner.get("kind") == "DaemonSet" for owner in owners)
+    makers = (owner for owner in owners if owner.get("controller"))
+    return is_static(pod) or any(
+        (each.get("apiVersion"), each.get("kind")) == _DAEMON_SET for each in makers
+    )
 
 
 def finished(pod: Mapping[str, Any]) -> bool:

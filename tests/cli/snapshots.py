@@ -46,6 +46,17 @@ def pod(name: str, cores: int | str, memory: int, *, held: bool = False) -> dict
     return item
 
 
+def half_bad(name: str) -> dict[str, Any]:
+    """Return a held pod with a second container, whose limits no pod that waits may have.
+
+    The original's manager runs such pods, each container judged by itself.
+    """
+    item = pod(name, 60, 8, held=True)
+    alone = {"name": "alone", "resources": {"limits": {KEYS.vcuda_memory: "1"}}}
+    item["spec"]["containers"].append(alone)
+    return item
+
+
 def quota(text: str) -> dict[str, Any]:
     """Return the quota's ConfigMap."""
     metadata = {"namespace": "kube-system", "name": "gpuquota"}

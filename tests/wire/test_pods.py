@@ -15,6 +15,7 @@ from tests.wire.api import KEYS, container, pod
 
 CORE = "spec.containers[0].resources.limits[tencent.com/vcuda-core]"
 MEMORY = "spec.containers[0].resources.limits[tencent.com/vcuda-memory]"
+DAEMON = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "exporter"}
 
 
 def test_the_seeds_pod_asks_for_half_a_card() -> None:
@@ -119,7 +120,10 @@ def test_quantities_are_read_in_every_spelling_that_kubernetes_takes() -> None:
 @pytest.mark.parametrize(
     ("owners", "annotations", "stays"),
     [
-        ([{"kind": "DaemonSet", "name": "exporter"}], {}, True),
+        ([DAEMON | {"controller": True}], {}, True),
+        ([DAEMON], {}, False),
+        ([DAEMON | {"controller": False}], None, False),
+        ([DAEMON | {"controller": True, "apiVersion": "example.com/v1"}], None, False),
         ([{"kind": "Node", "name": "gpu1"}], {"kubernetes.io/config.mirror": "abc"}, True),
         ([{"kind": "ReplicaSet", "name": "web"}], {}, False),
         (None, None, False),

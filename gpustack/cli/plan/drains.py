@@ -1,11 +1,14 @@
 """The GPU pods of nodes that are drained: which need another place, which don't, and why."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpustack.model.cluster import what_if
 from gpustack.model.cluster.cluster import Pod
+from gpustack.model.cluster.what_if import Unplaced
+from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import BadRequest, PodRequest
 from gpustack.wire.files.snapshots import Snapshot
 from gpustack.wire.keys import Keys
@@ -15,6 +18,7 @@ from gpustack.wire.pods import (
     finished,
     holding,
     leaving,
+    parse_held_limits,
     parse_readable,
     stays_on_drain,
 )
@@ -42,34 +46,43 @@ class Drain:
 
     Attributes:
         moving: the pods to place elsewhere, the most demanding first.
+        refused: those that hold cards and get none elsewhere: their limits ask what can't be.
         staying: those that need no other place.
         nothing: why there is nothing to place, by node; only nodes without a pod to place.
     """
 
     moving: tuple[DrainedPod, ...] = ()
+    refused: tuple[Unplaced, ...] = ()
     staying: tuple[Staying, ...] = ()
     nothing: tuple[tuple[str, str], ...] = ()
 
 
-def read(keys: Keys, snapshot: Snapshot, nodes: Collection[str]) -> Drain:
-    """Return which GPU pods of these nodes move, which stay, and why.
+def read(keys: Keys, snapshot: Snapshot, nodes: Collection[str], others: Iterable[str]) -> Drain:
+    """Return which GPU pods of these nodes move to others, which stay, and why.
 
     Raises:
         SourceError: a pod has demands on nodes that the API server would refuse; names the place.
     """
     moving: dict[str, DrainedPod] = {}
+    refused: list[Unplaced] = []
     staying: dict[str, list[Staying]] = {node: [] for node in nodes}
     emptied = set(nodes)
-    for item, request, node in _here(keys, snapshot, nodes):
+    names = tuple(others)
+    for item, request, problem, node in _here(keys, snapshot, nodes):
         if why := _why_it_stays(item):
             staying[node].append(Staying(title="/".join(_names(item)), why=why))
             continue
-        asked = _asked(snapshot, item, request)
-        moving[asked.pod.title] = asked
         emptied.discard(node)
+        asked = _asked(snapshot, item, request)
+        if problem is None:
+            moving[asked.pod.title] = asked
+        else:
+            refusal = Refusal(reason=Reason.BAD_REQUEST, detail=problem.message)
+            refused.append(Unplaced(pod=asked.pod, refusals=dict.fromkeys(names, refusal)))
     order = what_if.in_order_of_demand(each.pod for each in moving.values())
     return Drain(
         moving=tuple(moving[pod.title] for pod in order),
+        refused=tuple(refused),
         staying=tuple(each for several in staying.values() for each in several),
         nothing=tuple(
             (node, "all GPU pods on it stay" if staying[node] else "no pod on it asks for a GPU")
@@ -98,17 +111,26 @@ def _why_it_stays(pod: Mapping[str, Any]) -> str:
 
 def _here(
     keys: Keys, snapshot: Snapshot, nodes: Collection[str]
-) -> Iterator[tuple[Mapping[str, Any], PodRequest, str]]:
-    """Yield the GPU pods that are bound to the nodes, or hold cards of them by a reservation."""
+) -> Iterator[tuple[Mapping[str, Any], PodRequest, BadRequest | None, str]]:
+    """Yield the GPU pods that are bound to the nodes, or hold cards of them by a reservation.
+
+    With each comes what it asks, or else what it holds and why a pod like it gets no card.
+    """
     for item in snapshot.pods if nodes else ():
         if finished(item) or (node := _where(keys, item)) not in nodes:
             continue
-        try:
-            request, _ = parse_readable(keys, item)
-        except BadRequest:
-            continue  # it holds no card, and never will
+        request, problem = _request(keys, item)
         if request is not None:
-            yield item, request, node
+            yield item, request, problem, node
+
+
+def _request(keys: Keys, pod: Mapping[str, Any]) -> tuple[PodRequest | None, BadRequest | None]:
+    try:
+        return parse_readable(keys, pod)[0], None
+    except BadRequest as error:
+        with contextlib.suppress(BadRequest):  # too many containers: it holds no card
+            return parse_held_limits(keys, pod), error
+        return None, None
 
 
 def _where(keys: Keys, pod: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """``gpustack what-if``: more pods, more nodes, fewer nodes, on a copy of the cluster."""
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpustack.cli import clusters, options
@@ -84,6 +84,7 @@ def run(chosen: argparse.Namespace) -> int:
     pods = [each.pod for each in question.pods]
     told = printing.progress(chosen.policy) if len(pods) > _LONG else None
     plan = what_if.plan(question.cluster, pods, question.policy, told)
+    plan = replace(plan, unplaced=(*plan.unplaced, *question.drain.refused))
     names = {each.pod: each.containers for each in question.pods}
     tables = plan_table.plan_tables(plan, question.drain)
     printing.show_all(chosen.output, tables, plan_table.plan_json(plan, names))
@@ -133,7 +134,7 @@ def _ask(chosen: argparse.Namespace) -> _Question:
         cluster = what_if.with_more(cluster, chosen.like, chosen.add_nodes)
     names = tuple(dict.fromkeys(chosen.drain or ()))
     cluster = what_if.without_nodes(cluster, names)
-    drain = drains.read(keys, snapshot, names)
+    drain = drains.read(keys, snapshot, names, cluster.nodes)
     copies = _copies(keys, chosen)
     if chosen.policy == "fgd" and chosen.workload is None:
         tenants = ((tenant.placement, 1) for tenant in cluster.tenants)

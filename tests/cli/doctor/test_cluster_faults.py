@@ -23,7 +23,7 @@ from tests.cli.doctor.good_cluster import (
     kubeconfig,
     lease,
 )
-from tests.cli.snapshots import CARDS, KEYS, NODE, node, pod, quota
+from tests.cli.snapshots import CARDS, KEYS, NODE, half_bad, node, pod, quota
 from tests.fakes.kube_api import FakeKubeApi
 
 
@@ -175,6 +175,9 @@ FAULTS: dict[str, tuple[Fault, str, str, str]] = {
     ),
     "a pod's mount hides its limits": (
         hiding, "pod-requests", "warn", "volumeMounts //etc/vcuda hides",
+    ),
+    "a running pod could not be made anew": (
+        lambda api: api.create("pods", half_bad("old")), "pod-requests", "warn", "without compute",
     ),
     "a bound pod has no decision": (undecided, "pod-decisions", "fail", "decision"),
     "a pod waits": (

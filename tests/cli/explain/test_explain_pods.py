@@ -10,7 +10,7 @@ import pytest
 from gpustack.cli.main import main
 from gpustack.model.node import Node
 from gpustack.wire import schemas
-from tests.cli.snapshots import CARDS, KEYS, NODE, node, pod, write
+from tests.cli.snapshots import CARDS, KEYS, NODE, half_bad, node, pod, write
 
 DECISION = {KEYS.idx_prefix + "0": "7,8"}
 
@@ -115,6 +115,18 @@ def test_the_explanation_of_a_running_pod_names_its_unhealthy_card(
     assert answer["trouble"]["code"] == "UnhealthyCards"
     assert main(["explain", "holder", "--snapshot", path]) == 0
     assert "UnhealthyCards: card 0 is unhealthy" in capsys.readouterr().out
+
+
+def test_a_running_pod_whose_limits_are_refused_is_explained(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, node(), half_bad("old"))
+    status, answer, _ = ask(capsys, "old", "--snapshot", path)
+    assert status == 0
+    assert [each["minors"] for each in answer["held"]["containers"]] == [[0]]
+    [note] = answer["notes"]
+    assert "without compute" in note
+    assert note.endswith("ignored, because the pod is bound")
 
 
 def test_the_namespace_may_stand_before_the_name_or_behind_n(

@@ -11,6 +11,7 @@ from gpustack.cli.main import main
 from gpustack.wire import schemas
 from tests.cli.snapshots import NODE, node, pod, write
 
+DAEMON = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "exporter", "controller": True}
 OTHER = replace(
     NODE, name="gpu2", cards=tuple(replace(card, uuid=f"{card.uuid}b") for card in NODE.cards)
 )

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from gpustack.cli.main import main
-from tests.cli.plan.planning import OTHER, answer, two_nodes
-from tests.cli.snapshots import KEYS, node, pod, write
+from tests.cli.plan.planning import DAEMON, OTHER, answer, two_nodes
+from tests.cli.snapshots import KEYS, half_bad, node, pod, write
 
 
 def test_a_drained_nodes_pods_go_elsewhere(
@@ -59,7 +59,7 @@ def test_a_drain_that_leaves_nothing_to_place_names_nodes_and_why(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     daemon = pod("daemon", 60, 8, held=True)
-    daemon["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "d"}]
+    daemon["metadata"]["ownerReferences"] = [DAEMON]
     path = write(tmp_path, node(), node(OTHER), daemon)
     assert main(["what-if", "--snapshot", path, "--drain", "gpu1,gpu2"]) == 0
     _, nothing = capsys.readouterr().out.split("\n\n")
@@ -69,3 +69,32 @@ def test_a_drain_that_leaves_nothing_to_place_names_nodes_and_why(
         ["gpu1", "all GPU pods on it stay"],
         ["gpu2", "no pod on it asks for a GPU"],
     ]
+
+
+def test_a_pod_that_only_names_a_daemonset_moves(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its user may write any owner into it; `kubectl drain` evicts it."""
+    named = pod("named", 60, 8, held=True)
+    named["metadata"]["ownerReferences"] = [DAEMON | {"controller": False}]
+    path = write(tmp_path, node(), node(OTHER), named)
+    status, value = answer(capsys, "--snapshot", path, "--drain", "gpu1")
+    assert status == 0
+    assert [each["pod"] for each in value["placements"]] == ["default/named"]
+
+
+def test_a_running_pod_whose_limits_are_refused_has_no_place(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, node(), node(OTHER), half_bad("old"))
+    status, value = answer(capsys, "--snapshot", path, "--drain", "gpu1")
+    assert (status, value["placements"]) == (1, [])
+    [unplaced] = value["unplaced"]
+    assert unplaced["pod"] == "default/old"
+    assert {name: each["code"] for name, each in unplaced["nodes"].items()} == {
+        "gpu2": "BadRequest"
+    }
+    assert "without compute" in unplaced["nodes"]["gpu2"]["message"]
+    assert main(["what-if", "--snapshot", path, "--drain", "gpu1"]) == 1
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.split() == ["default/old", "1", "BadRequest", "on", "1", "node"]

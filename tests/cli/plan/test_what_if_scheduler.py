@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpustack.cli.main import main
-from tests.cli.plan.planning import OTHER, answer, written
+from tests.cli.plan.planning import DAEMON, OTHER, answer, written
 from tests.cli.snapshots import node, pod, write
 
 CORDONED = {"unschedulable": True}
@@ -84,7 +84,7 @@ def test_a_drain_leaves_the_pods_that_kubectl_drain_leaves_and_says_so(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     daemon, ending = pod("exporter", 10, 1, held=True), pod("ending", 10, 1, held=True)
-    daemon["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "exporter"}]
+    daemon["metadata"]["ownerReferences"] = [DAEMON]
     ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     done = {**pod("done", 10, 1, held=True), "status": {"phase": "Succeeded"}}
     path = write(tmp_path, node(), node(OTHER), daemon, ending, done)

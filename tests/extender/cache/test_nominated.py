@@ -139,6 +139,21 @@ def test_so_many_nominated_pods_of_a_node_count() -> None:
     assert len([each for each in going if each.startswith("q")]) == 30
 
 
+@pytest.mark.parametrize(("nodes", "most"), [(1, 32), (512, 512)])
+def test_a_pod_of_higher_priority_takes_the_place_of_a_lower_one(nodes: int, most: int) -> None:
+    """A tenant of as many namespaces let others take the cards of a preemptor's victims."""
+    nominated, asked = NominatedPods(), waiting("a", CARD)
+    for at in range(most):
+        pod = waiting(f"p{at}", CARD, nominated=f"n{at % nodes}", namespace=f"greedy{at}")
+        nominated.learn(pod)
+    equal = waiting("equal", CARD, nominated="n0", namespace="modest")
+    assert not nominated.learn(equal)
+    vip = replace(equal, uid="vip", priority=1000)
+    assert nominated.learn(vip)  # another has given its node up
+    assert nominated.before(asked, "n0")[0] == vip
+    assert sum(len(nominated.before(asked, node)) for node in nominated.nodes) == most
+
+
 def test_a_nominated_pod_that_goes_leaves_its_place_to_another() -> None:
     nominated, asked = NominatedPods(), waiting("a", CARD)
     further = waiting("further", CARD, nominated="n0")

@@ -46,8 +46,8 @@ class Cluster:
         self.now += self.step
         return self.now
 
-    def runs(self, name: str, request: PodRequest, node: str) -> None:
-        states.bound(self.view, name, request, node)
+    def runs(self, name: str, request: PodRequest, node: str, **fields: Any) -> None:
+        states.bound(self.view, name, request, node, **fields)
 
     def refuses(self, pod_state: PodState) -> str:
         self.view.add_pod(pod_state)
@@ -124,6 +124,25 @@ def test_pods_that_ask_alike_share_a_search_while_it_is_fresh() -> None:
     assert "pod default/a ends" in cluster.refuses(states.waiting("q", asks(100)))
     cluster.now += 30
     assert "pod default/a ends" not in cluster.refuses(states.waiting("r", asks(100)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (200, "if default/own and 1 pod of other namespaces end, which leaves room on node n1"),
+        (100, "It would fit if 1 pod of other namespaces ends, which leaves room on node n1"),
+    ],
+)
+def test_an_event_names_no_pod_of_another_namespace(asked: int, told: str) -> None:
+    """Its readers may have no right to know the other's pods."""
+    cluster = Cluster(machine("n1", asked // 100))
+    cluster.runs("secret", asks(100), "n1", namespace="hidden")
+    if asked > 100:
+        cluster.runs("own", asks(100), "n1")
+    words = cluster.refuses(states.waiting("p", asks(asked)))
+    assert told in words
+    assert "secret" not in words
+    assert "hidden" not in words
 
 
 def test_searches_take_a_small_part_of_the_time() -> None:

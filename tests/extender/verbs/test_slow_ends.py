@@ -4,16 +4,18 @@ from typing import Any
 
 import pytest
 
-from tests.extender.calls import bound, preempt
+from tests.extender.calls import bound, filter_nodes, preempt
 from tests.extender.mini_cluster import MiniCluster, pod
 
 HIGH = 1000
 YEARS = 3_155_760_000  # seconds: a hundred years
 
 
-def vip(mini: MiniCluster, *asks: object) -> dict[str, Any]:
+def vip(mini: MiniCluster, *asks: object, nominated: str = "") -> dict[str, Any]:
     """A waiting pod of high priority."""
-    return mini.create(pod("vip", *asks, priority=HIGH))
+    value = pod("vip", *asks, priority=HIGH)
+    value["status"]["nominatedNodeName"] = nominated
+    return mini.sees(mini.create(value))
 
 
 def end_late(mini: MiniCluster, name: str) -> None:
@@ -66,3 +68,21 @@ def test_a_node_whose_pods_would_end_late_is_left_out_beside_another(mini: MiniC
     assert preempt(mini, asked, proposed) == {"gpu2": ["low"]}
     end_late(mini, "rude")
     assert preempt(mini, asked, proposed) == {"gpu2": ["low"]}
+
+
+def test_a_nominated_pod_waits_for_no_ending_without_an_end(mini: MiniCluster) -> None:
+    bound(mini, "endless", "gpu1", 200)
+    asked = vip(mini, 100, nominated="gpu1")
+    end_late(mini, "endless")
+    result = filter_nodes(mini, asked, ["gpu1"])
+    # The scheduler looks for victims on other nodes, once the nominated one is beyond help.
+    assert result["FailedNodes"] == {}
+    assert set(result["FailedAndUnresolvableNodes"]) == {"gpu1"}
+
+
+def test_an_ending_without_an_end_opens_no_nominated_card_to_others(mini: MiniCluster) -> None:
+    bound(mini, "endless", "gpu1", 100)
+    end_late(mini, "endless")
+    vip(mini, 100, nominated="gpu1")
+    low = mini.create(pod("low", 50, 32))
+    assert filter_nodes(mini, low, ["gpu1"])["NodeNames"] == []

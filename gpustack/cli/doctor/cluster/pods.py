@@ -50,8 +50,7 @@ def _problems(facts: ClusterFacts, pod: Mapping[str, Any]) -> Iterator[str]:
     try:
         asked, problems = parse_readable(facts.keys, pod)
     except BadRequest as error:
-        if not is_bound(pod):  # a bound one's cards count for nothing, which another check says
-            yield str(error)
+        yield str(error)
         return
     yield from map(str, problems)
     for name in () if asked is None else (each.name for each in asked.containers if each.is_share):
