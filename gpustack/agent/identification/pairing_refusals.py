@@ -72,8 +72,9 @@ class PairingRefusals:
         if uids and not final:
             return PluginRefusal("NotAllocated", f"{problem}, as far as is known yet")
         if holders := self._records.with_core_ids(ids):
-            names = ", ".join(f"{record.namespace}/{record.name}" for record, _ in holders)
-            problem = f"the kubelet holds the devices of {names} for another pod"
+            # Who reads a pod's failure may not know other namespaces' pods: a UID tells no name.
+            held_by = ", ".join(sorted({record.uid for record, _ in holders}))
+            problem = f"the kubelet holds the devices of the pod with UID {held_by} for another"
             if final:
                 self._take_back([pair for pair in holders if pair[0].uid not in holding])
         return self.mismatch("PairingMismatch" if holders else "NotAllocated", problem, final)

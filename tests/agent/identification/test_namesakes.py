@@ -138,9 +138,10 @@ def _given_the_old_ones_answer(host: Host) -> tuple[Pod, Pod]:
 
 
 def test_a_container_starts_only_with_a_record_of_its_pod(host: Host) -> None:
-    _, new = _given_the_old_ones_answer(host)
+    old, new = _given_the_old_ones_answer(host)
     away = host.api.faults.fail("GET", "/api/v1/", status=503, times=1000)
-    with pytest.raises(AdmissionError, match=r"PairingMismatch: .*of default/web-0 for another"):
+    by_its_uid = f"PairingMismatch: .*the pod with UID {old['metadata']['uid']} for another$"
+    with pytest.raises(AdmissionError, match=by_its_uid):
         host.kubelet.start_container(new, "c0", CORE)
     assert host.agent.refusals.mismatches == 1
     assert host.agent.writes.pending == 0, "the agent has not seen that pod yet"
