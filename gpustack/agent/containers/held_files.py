@@ -70,10 +70,15 @@ class HeldFiles:
         Returns:
             The folders whose files are held: `restore` may find changes there.
         """
+        living = tuple(folders)
         with self._lock:
-            for folder in folders:
+            for folder in living:
                 if len(self._held.get(folder, ())) < len(mapped.FORMS):
                     self._hold(folder)
+            # A look between `let_go` and the unmounting holds files that keep their names.
+            for folder in self._held.keys() - living:
+                if not folder.exists():
+                    self._release_all(self._held.pop(folder), lambda _: True)
             self._release_removed(self._received)
             self._names = _WRITABLE if self._looks % _LOOKS else tuple(mapped.FORMS)
             self._looks += 1

@@ -78,6 +78,16 @@ def test_the_form_of_files_is_restored_where_no_look_names_them(
     assert held.restore(folder) == {}
 
 
+def test_files_of_an_unmounted_folder_are_let_go_at_the_next_look(
+    held: HeldFiles, tmp_path: pathlib.Path
+) -> None:
+    folder = _container(tmp_path / "one")
+    held.look([folder])
+    folder.rename(tmp_path / "unmounted")  # they keep their names, as on a file system that is
+    held.look([])
+    assert held.count == len(open_files.below(tmp_path)) == 0
+
+
 def test_received_files_of_no_container_are_closed_once_they_are_removed(
     tmp_path: pathlib.Path,
 ) -> None:
