@@ -10,7 +10,7 @@ import os
 import pathlib
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import argcomplete
@@ -24,7 +24,7 @@ from gpustack.cli.plan import replay, what_if
 from gpustack.cli.top import top
 from gpustack.cli.version import version
 from gpustack.command_line import Parser
-from gpustack.model.codes import MEANINGS
+from gpustack.model.codes import MEANINGS, PAGE
 from gpustack.model.errors import GpustackError
 
 COMMANDS: Final = (
@@ -59,11 +59,31 @@ def parser() -> argparse.ArgumentParser:
     about = commands.add_parser(
         "help", help="the same as COMMAND --help; of a reason's code, what to do about it"
     )
+    words = [*commands.choices, *map(str, MEANINGS)]
     about.add_argument(
-        "about", metavar="COMMAND", nargs="?", choices=[*commands.choices, *MEANINGS]
+        "about",
+        metavar="COMMAND",
+        nargs="?",
+        type=lambda word: _topic(word, words, commands.choices),
+        choices=words,  # for completion: what isn't one of them ends in _topic
     )
     about.set_defaults(run=lambda chosen: _help_about(top, commands.choices, chosen.about))
     return top
+
+
+def _topic(word: str, words: Collection[str], commands: Iterable[str]) -> str:
+    """Return the word; argparse's own refusal of an unknown one would list every code there is.
+
+    Raises:
+        argparse.ArgumentTypeError: it is neither a command nor a code.
+    """
+    if word in words:
+        return word
+    text = (
+        f"{word!r} is no command ({', '.join(commands)}) and no code of {PAGE}; `gpustack card"
+        " list` on a host says why its cards are closed"
+    )
+    raise argparse.ArgumentTypeError(text)
 
 
 def _help(chosen: argparse.Namespace) -> int:

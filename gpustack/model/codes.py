@@ -221,10 +221,10 @@ _EVENTS: Final[Mapping[EventReason, tuple[str, str]]] = {
 
 _ANSWERS: Final = {each: (REASON_WORDS[each], CURES[each]) for each in Reason}
 
-_PAGE: Final = "docs/reference/reasons.md"
+PAGE: Final = "docs/reference/reasons.md"
 
 MEANINGS: Final[Mapping[str, Meaning]] = {
-    code: Meaning(where=where, words=words, cure=cure, page=f"{_PAGE}#{code.lower()}")
+    code: Meaning(where=where, words=words, cure=cure, page=f"{PAGE}#{code.lower()}")
     for where, meanings in (
         ("the scheduler gets no answer", _DECISION),
         ("an Event", _EVENTS),

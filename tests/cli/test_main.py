@@ -50,7 +50,8 @@ def test_help_says_what_the_option_says(command: str, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (("help", "whatif"), "argument COMMAND: invalid choice: 'whatif' (choose from 'topo'"),
+        (("help", "whatif"), "argument COMMAND: 'whatif' is no command (topo, card, "),
+        (("help", "Lost"), "no code of docs/reference/reasons.md; `gpustack card list`"),
         (("whatif",), "invalid choice: 'whatif' (choose from 'topo'"),
         (("what-if", "--snap", "f", "--pod", "f"), "unrecognized arguments: --snap f"),
         (("usage", "-o", "xml"), "argument -o/--output: invalid choice: 'xml'"),

@@ -34,7 +34,9 @@ def test_each_command_of_a_cure_is_one_of_ours(code: str, command: str) -> None:
     assert parser().parse_args(shlex.split(command)).command, code
 
 
-def test_a_code_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_code_that_there_is_not_is_refused_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["help", "NoCard"])
-    assert "invalid choice: 'NoCard'" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "'NoCard' is no command" in told
+    assert "Reason." not in told
