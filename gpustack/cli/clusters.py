@@ -6,7 +6,7 @@ describes no machine counts as one without cards, as in the extender. A plan nee
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from gpustack.cli.output import printing
 from gpustack.model.cluster.cluster import Cluster, Tenant, settle
@@ -25,6 +25,11 @@ from gpustack.wire.nodes import decode_node
 from gpustack.wire.pods import finished, holding, parse_held_limits, parse_limits
 from gpustack.wire.quota import BadQuota, decode_quota
 from gpustack.wire.violations import BadViolations, ShareViolation, decode, of_pod, text_of
+
+_MEANWHILE: Final = (
+    "until that is mended the extender goes by the last quota that it could read, and its page"
+    " explains by it, or it refuses pods"
+)
 
 
 def read(keys: Keys, snapshot: Snapshot) -> Cluster:
@@ -195,4 +200,13 @@ def _quota(snapshot: Snapshot) -> Quota:
     try:
         return decode_quota(snapshot.quota)
     except BadQuota as error:
-        raise snapshot.error(snapshot.quota or {}, error) from error
+        raise snapshot.error(snapshot.quota or {}, f"{error}; {_MEANWHILE}") from error
+
+
+def without_bad_quota(snapshot: Snapshot) -> tuple[Snapshot, SourceError | None]:
+    """Return the snapshot without its quota, and why, where that can't be read."""
+    try:
+        _quota(snapshot)
+    except SourceError as error:
+        return replace(snapshot, quota=None), error
+    return snapshot, None

@@ -33,8 +33,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Print every card and every quota; 1 when a node could not be read, which stderr names."""
-    keys, snapshot = Keys(chosen.domain), options.read(chosen)
+    """Print every card and every quota; 1 when one could not be read, which stderr names."""
+    keys = Keys(chosen.domain)
+    snapshot, no_quota = clusters.without_bad_quota(options.read(chosen))
     cluster = clusters.read_what_can_be(keys, snapshot)
     cards = measure(cluster)
     namespaces = cluster.quota.namespaces
@@ -44,7 +45,9 @@ def run(chosen: argparse.Namespace) -> int:
         "quota": explanations.quotas(cluster.quota, cluster.usage(), namespaces),
     }
     printing.show_all(chosen.output, [rows(cards), quota] if quota else [rows(cards)], value)
-    return 1 if clusters.tell_unread(keys, snapshot) else 0
+    if no_quota:
+        printing.tell(no_quota)
+    return 1 if clusters.tell_unread(keys, snapshot) or no_quota else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

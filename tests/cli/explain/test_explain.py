@@ -137,6 +137,17 @@ def test_a_broken_quota_is_named_with_file_and_place(
     said = error(capsys, "explain", "first", "--snapshot", path)
     assert f"{path}: items[2] (configmap kube-system/gpuquota): data.gpu_quota: " in said
     assert named in said
+    assert "the extender goes by the last quota" in said
+
+
+def test_a_broken_quota_keeps_no_card_from_usage(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, node(), pod("first", 50, 8, held=True), quota("{"))
+    assert main(["usage", "--snapshot", path]) == 1
+    shown = capsys.readouterr()
+    assert "default/first/" in shown.out
+    assert "gpu_quota: is not JSON" in shown.err
 
 
 def test_a_node_that_describes_no_machine_is_named(
