@@ -115,6 +115,8 @@ def test_cards_that_do_not_answer_are_named() -> None:
     nvml = NvmlAnswer(driver="535", minors=(0,), left_out=("GPU-1 does not answer",))
     (found,) = driver.nvml(HostFacts(now=NOW, version="", nvml=nvml))
     assert (found.level, found.text) == (check.Severity.FAIL, "GPU-1 does not answer")
+    assert "nvidia_driver" not in found.mend  # the driver answers: another one mends no card
+    assert "card list" in found.mend
     (found,) = driver.nvml(HostFacts(now=NOW, version="", nvml=NvmlAnswer(driver="535")))
     assert found.text == "driver 535 answers with no card"
 

@@ -7,6 +7,10 @@ from gpustack.cli.doctor.check import Found, Severity, judged, ok
 from gpustack.cli.doctor.host.facts import HostFacts
 
 MODULES: Final = ("nvidia", "nvidia_uvm")
+# The driver answers, so that its installation helps no card.
+_CARD_FAILS: Final = (
+    'gpustack card list; dmesg | grep -i nvrm; docs/troubleshooting.md, "A card fails"'
+)
 
 
 def nvml(facts: HostFacts) -> list[Found]:
@@ -16,7 +20,8 @@ def nvml(facts: HostFacts) -> list[Found]:
     if not facts.nvml.minors and not facts.nvml.left_out:
         return [Found(level=Severity.FAIL, text=f"driver {facts.nvml.driver} answers with no card")]
     problems = (
-        Found(level=Severity.FAIL, subject="card", text=each) for each in facts.nvml.left_out
+        Found(level=Severity.FAIL, subject="card", text=each, mend=_CARD_FAILS)
+        for each in facts.nvml.left_out
     )
     count = len(facts.nvml.minors)
     return judged(problems, f"driver {facts.nvml.driver} answers, with {count} cards")
