@@ -134,6 +134,10 @@ FAULTS: dict[str, tuple[Fault, str, str, str]] = {
         of_node({"status": {"allocatable": {KEYS.vcuda_core: "100"}}}),
         "node-capacity", "fail", f"offers 100 {KEYS.vcuda_core}, not 200",
     ),
+    "an agent is silent": (
+        of_node({"status": {"allocatable": {KEYS.vcuda_core: "0", KEYS.vcuda_memory: "0"}}}),
+        "node-capacity", "fail", f"its agent is silent (AgentSilent): offers 0 {KEYS.vcuda_core}",
+    ),
     "a node offers nonsense": (
         of_node({"status": {"allocatable": {KEYS.vcuda_memory: "\x1b[31m"}}}),
         "node-capacity", "fail", f"no whole number {KEYS.vcuda_memory}",
@@ -168,6 +172,10 @@ FAULTS: dict[str, tuple[Fault, str, str, str]] = {
     ),
     "a policy is another release's": (
         of_policy({"variables": []}), "admission-policies", "warn", "another release's",
+    ),
+    "a quota names a model that no card is": (
+        of_quota('{"default": {"quota": {"T4": 2, "A10": 1}, "pool": ["train"]}}'),
+        "quota", "warn", "the model A10, which no node has",
     ),
     "the quota is broken": (of_quota("{"), "quota", "fail", "data.gpu_quota"),
     "a pod's key can't be read": (

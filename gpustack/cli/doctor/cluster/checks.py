@@ -42,7 +42,8 @@ CHECKS: Final[tuple[Check[ClusterFacts], ...]] = (
     ),
     Check(
         name="quota",
-        why="the extender keeps to the last quota that it could read, or refuses every pod",
+        why="one that can't be read leaves the last one in force, or every pod is refused; a model"
+        " that it doesn't name is refused",
         mend='edit the ConfigMap; docs/reference/pods.md, "Quota"',
         find=pods.quota,
         needs=(QUOTA,),

@@ -92,7 +92,10 @@ def _differing(facts: ClusterFacts) -> Iterator[Found]:
             if offered != has
         ]
         if differences:
-            text = f"offers {' and '.join(differences)}, which {len(cards)} healthy cards have"
+            # A kubelet that has lost the agent offers nothing: the page calls that AgentSilent.
+            silent = "its agent is silent (AgentSilent): " if cards and node.cores == 0 else ""
+            offers = f"offers {' and '.join(differences)}, which {len(cards)} healthy cards have"
+            text = f"{silent}{offers}"
             yield Found(level=Severity.FAIL, subject=_of(node), text=text)
 
 

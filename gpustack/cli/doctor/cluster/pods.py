@@ -6,8 +6,10 @@ from typing import Any, Final
 
 from gpustack.cli import clusters
 from gpustack.cli.doctor.check import Found, Severity, judged, ok
-from gpustack.cli.doctor.cluster.facts import ClusterFacts
+from gpustack.cli.doctor.cluster.facts import NODES, ClusterFacts
 from gpustack.cli.output.age import age_text
+from gpustack.model.model_name import model_matches
+from gpustack.model.quota.quota import Quota
 from gpustack.model.request import BadRequest
 from gpustack.wire.annotations import annotations_of
 from gpustack.wire.kube.mount_paths import hiding_mount
@@ -19,7 +21,7 @@ _NEVER: Final = "9999"  # sorts after every moment
 
 
 def quota(facts: ClusterFacts) -> list[Found]:
-    """Say whether the quota can be read."""
+    """Say whether the quota can be read, and which models of it no card has."""
     namespace, name = facts.snapshot.names.quota
     subject = f"configmap {namespace}/{name}"
     if facts.snapshot.quota is None:
@@ -27,9 +29,29 @@ def quota(facts: ClusterFacts) -> list[Found]:
     try:
         found = decode_quota(facts.snapshot.quota)
     except BadQuota as error:
-        mend = f'kubectl -n {namespace} edit configmap {name}; docs/reference/pods.md, "Quota"'
-        return [Found(level=Severity.FAIL, subject=subject, text=str(error), mend=mend)]
-    return ok(f"limits {len(found.namespaces)} namespaces")
+        return [Found(level=Severity.FAIL, subject=subject, text=str(error), mend=_edit(facts))]
+    count = len(found.namespaces)
+    said = f"limits {count} {'namespace' if count == 1 else 'namespaces'}"
+    return judged(_models_without_card(facts, found), said)
+
+
+def _models_without_card(facts: ClusterFacts, quota: Quota) -> Iterator[Found]:
+    """Yield the models that no card has: a misspelt one forbids its namespace all cards."""
+    there = {card.model for each in facts.gpu_nodes if each.node for card in each.node.cards}
+    if NODES in facts.unread or not there:
+        return
+    for namespace, limit in quota.namespaces.items():
+        for name in sorted(limit.cards):
+            if not any(model_matches(name, model) for model in there):
+                text = f"its quota allows cards of the model {name}, which no node has"
+                mend = f"gpustack get cards -o wide; {_edit(facts)}"
+                subject = f"namespace {namespace}"
+                yield Found(level=Severity.WARN, subject=subject, text=text, mend=mend)
+
+
+def _edit(facts: ClusterFacts) -> str:
+    namespace, name = facts.snapshot.names.quota
+    return f'kubectl -n {namespace} edit configmap {name}; docs/reference/pods.md, "Quota"'
 
 
 def policy(facts: ClusterFacts) -> list[Found]:
