@@ -104,7 +104,7 @@ function about(node) {
 function fill(item) {
   const node = item.node;
   if (!item.firstChild.open) return;
-  advise(item.querySelector(".cures"), node.states.includes("AgentSilent"));
+  advise(item.querySelector(".cures"), troubles(node));
   const held = new Map(node.cards.map((card) => [card.minor, []]));
   for (const pod of node.pods)
     for (const part of pod.cards) held.get(part.minor)?.push({ ...part, pod });
@@ -116,10 +116,24 @@ function fill(item) {
   if (links.open) matrix(links.querySelector("table"), node);
 }
 
-/** Say what to do about a silent agent, and nothing once it is back. */
-async function advise(element, silent) {
-  if (!silent) element.replaceChildren();
-  else if (!element.firstChild) element.replaceChildren(...(await cure("AgentSilent")));
+/** Return the codes of what a person has to mend on a node. */
+function troubles(node) {
+  const closed = node.cards.filter((card) => !card.healthy);
+  const codes = closed.map((card) => (/^(Quarantined|Xid)/.test(card.reason) ? "CardQuarantined" : "CardUnhealthy"));
+  if (node.states.includes("AgentSilent")) codes.unshift("AgentSilent");
+  return [...new Set(codes)];
+}
+
+/** Say what to do about each trouble, and nothing once it is over. */
+async function advise(element, codes) {
+  const key = codes.join(" ");
+  if ((element.dataset.codes ?? "") === key) return;
+  element.dataset.codes = key;
+  const lines = [];
+  for (const code of codes) lines.push(...(await cure(code)));
+  if (element.dataset.codes !== key) return; // a later answer has come meanwhile
+  element.replaceChildren(...lines);
+  if (lines.length < codes.length) delete element.dataset.codes; // asked again at the next drawing
 }
 
 function createCard() {

@@ -78,6 +78,22 @@ def test_an_opened_node_says_what_to_do_about_its_silent_agent(
         assert browser.problems() == []
 
 
+def test_an_opened_node_says_what_to_do_about_a_closed_card(
+    browser: Browser, tmp_path: Path
+) -> None:
+    lost = snapshots.node(machine("gpu2", healthy=False, reason="Lost"))
+    by_hand = snapshots.node(machine("gpu3", healthy=False, reason="Quarantined"))
+    with at(of_file(snapshots.write(tmp_path, snapshots.node(), lost, by_hand))) as url:
+        browser.open(url)
+        browser.waits(lambda: browser.count("#nodes .cure") == 2)
+        codes = browser.script(
+            "return [...document.querySelectorAll('#nodes .cure strong')].map((e) => e.innerText)"
+        )
+        assert codes == ["CardUnhealthy", "CardQuarantined"]
+        assert "gpustack card list" in browser.text("#nodes .cure")
+        assert browser.problems() == []
+
+
 def test_a_quota_that_is_exceeded_is_a_problem(browser: Browser, mini: MiniCluster) -> None:
     bound(mini, "a", "gpu1", 100, 0)
     bound(mini, "b", "gpu1", 100, 0)
