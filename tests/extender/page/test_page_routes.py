@@ -43,6 +43,8 @@ def test_a_node_is_shown_alone_opened_with_its_command(browser: Browser, url: st
     assert browser.text("#focus h2") == "Node gpu1"
     assert browser.text("#focus code") == "kubectl describe node gpu1"
     assert browser.find(".card .model").is_displayed()
+    # one waits, and not for this node
+    assert browser.text("#waiting .empty") == "No waiting pod is to be shown."
     browser.driver.back()
     browser.waits(lambda: browser.count(".machines > li") == 2)
     assert not browser.find("#focus").is_displayed()
