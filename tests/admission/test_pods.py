@@ -4,6 +4,7 @@ import pytest
 
 from gpustack.agent.kubelet import device_ids
 from gpustack.model.node import Node
+from gpustack.model.units import LARGEST_CARD_UNITS
 from tests.admission.site import COSTLY, MIRROR, PLAIN, PODS, Json, Site, bind, notes, pod
 from tests.control_plane import plane
 from tests.control_plane.fleet import KEYS
@@ -122,6 +123,18 @@ def test_the_status_of_a_pod_may_name_every_id_of_a_node(site: Site) -> None:
     assert site.patched(f"{path}/status", {"status": {"containerStatuses": [status]}}) == ""
     [kept] = site.admin.get(path)["status"]["containerStatuses"]
     assert kept["allocatedResourcesStatus"] == health
+
+
+@pytest.mark.parametrize("cores", [50, 100, 300])
+def test_memory_that_means_bytes_is_refused_with_the_unit(site: Site, cores: int) -> None:
+    most = LARGEST_CARD_UNITS * max(1, cores // 100)
+    for units in ("8Gi", str(most + 1)):
+        asked = container("main", cores, most)
+        asked["resources"]["limits"][KEYS.vcuda_memory] = units
+        said = site.denied(pod(asked))
+        assert f"limits[{KEYS.vcuda_memory}]: {units} is a number of units of 256 MiB" in said
+        assert "for 8 GiB write 32" in said
+    assert site.denied(pod(container("main", cores, most))) == ""
 
 
 def test_a_gpu_pod_has_at_most_64_containers(site: Site) -> None:

@@ -38,10 +38,10 @@ LAID: Final = MappingProxyType(
         "gpustack-requests": LaidPolicy(
             (
                 "containers", "named", "tooMany", "judged", "gpu", "node", "mirror", "placed",
-                "astray", "fraction", "coreOnly", "memoryOnly", "shares", "mounts", "hiding",
-                "message",
+                "astray", "fraction", "coreOnly", "memoryOnly", "oversized", "shares", "mounts",
+                "hiding", "message",
             ),
-            9,
+            10,
         ),
         "gpustack-user-keys": LaidPolicy(
             (
