@@ -39,8 +39,9 @@ CURES: Final[Mapping[Reason, str]] = {
         " shows which it names."
     ),
     Reason.POOL_FORBIDDEN: (
-        "Have the administrator name the pool in the namespace's quota: `gpustack get nodes -o"
-        " wide` shows each node's pool."
+        "Have the administrator name the node's pool in the namespace's quota, or put the node into"
+        " one that it names (cluster_objects_gpu_pool): `gpustack get nodes -o wide` shows each"
+        " node's pool."
     ),
     Reason.BAD_REQUEST: (
         "Delete the pod and create it with the field mended that `gpustack explain POD` names: a"
