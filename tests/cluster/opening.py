@@ -46,7 +46,8 @@ def close_site(name: str) -> None:
 
 
 def roll_out(site: Site) -> None:
-    """Run site.yml."""
-    print("==> site.yml", flush=True)
+    """Run site.yml, which says nothing for minutes: its log is named before."""
+    log = rollout.log_of(site.name, "site")
+    print(f"==> site.yml: some minutes; its tasks: tail -f {log}", flush=True)
     for host, recap in site.playbook("site").items():
         print(f"    {host}: ok={recap.ok} changed={recap.changed} failed={recap.failed}")

@@ -11,6 +11,10 @@ import yaml
 
 from gpustack.cli.main import parser
 from gpustack.wire.quota import parse_quota
+from tests.cluster import opening
+from tests.cluster.kubectl import Kubectl
+from tests.cluster.rollout import Recap, log_of
+from tests.cluster.site import Site
 from tests.cluster.workloads import CUDA_IMAGE
 from tests.demo.__main__ import environment
 
@@ -23,6 +27,9 @@ LINES = [
 ]
 OURS = sorted(
     {found[1] for line in LINES if (found := re.match(r"(?:on-host \w+ )?gpustack (.*)", line))}
+)
+FAULTS = sorted(
+    {found[1] for line in LINES if (found := re.match(r"on-host \w+ simgpu (\w+)", line))}
 )
 MANIFESTS = sorted({line.partition(" | ")[0] for line in LINES if line.startswith("sed ")})
 
@@ -43,6 +50,31 @@ def in_the_shell(command: str) -> subprocess.CompletedProcess[str]:
 def test_the_walk_has_commands_of_each_kind() -> None:
     assert len(OURS) >= 9
     assert len(MANIFESTS) == 2
+    assert FAULTS == ["lose", "restore"]
+
+
+@pytest.mark.parametrize("word", FAULTS)
+def test_a_fault_of_the_walk_is_one_of_the_simulated_driver(word: str) -> None:
+    program = (ROOT / "tests/simgpu/src/tools/simgpu.c").read_text("utf-8")
+    assert f'"{word} MINOR ' in program
+
+
+def test_the_walk_waits_for_no_pod_that_ignores_its_end() -> None:
+    """`sleep infinity` as a container's first process hears no SIGTERM."""
+    ends = [line for line in LINES if line.startswith("kubectl delete pod ")]
+    assert ends
+    assert all(line.endswith(" --now") for line in ends)
+
+
+def test_the_demo_names_the_log_before_it_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    class Silent(Site):
+        def playbook(self, playbook: str, *_extra: str) -> dict[str, Recap]:
+            assert str(log_of(self.name, playbook)) in capsys.readouterr().out
+            return {}
+
+    nowhere = pathlib.Path(os.devnull)
+    kubectl = Kubectl(binary=nowhere, kubeconfig=nowhere)
+    opening.roll_out(Silent(name="demo", state=nowhere, kubectl=kubectl))
 
 
 @pytest.mark.parametrize("words", OURS)
