@@ -89,11 +89,12 @@ def parse_host(node: Mapping[str, Any], *, silent: bool = False) -> Host:
 
 
 def _address(status: Mapping[str, Any]) -> str:
-    """Return a node's first internal IP address; nothing where that is none."""
+    """Return a node's first internal IP address; nothing where that is none, or has a zone."""
     addresses = status.get("addresses") or ()
     told = (each.get("address") for each in addresses if each.get("type") == "InternalIP")
+    address = next(told, None) or ""
     try:
-        return str(ipaddress.ip_address(next(told, None) or ""))
+        return "" if "%" in address else str(ipaddress.ip_address(address))
     except ValueError:
         return ""
 

@@ -63,6 +63,8 @@ def test_a_node_says_its_labels_its_taints_and_whether_it_is_cordoned() -> None:
         ),
         ([{"type": "InternalIP", "address": "2001:DB8:0::2"}], "2001:db8::2"),
         ([{"type": "InternalIP", "address": "example.com/x"}], ""),
+        # A zone is a name of the node's own, of any length: a megabyte for each node that lies.
+        ([{"type": "InternalIP", "address": "fe80::1%" + "x" * 100_000}], ""),
         ([{"type": "InternalIP"}, {}], ""),
     ],
 )
