@@ -38,8 +38,8 @@ from gpustack.model.search.preemption import (
     Fits,
     Leaving,
     TimeOver,
-    after,
     victims,
+    without,
 )
 from gpustack.wire.extender_v1 import NodeVictims, PreemptionArgs, encode_preemption_result
 from gpustack.wire.kube.pod_disruption_budget import Budgets, violating
@@ -168,13 +168,13 @@ class Preempt:
         Each call is a search; after the deadline it raises `TimeOver`.
         """
         quota, usage = self.cache.quota, self.cache.usage_of(pod.namespace)
-        policy = self.evaluator.policy
+        policy, left = self.evaluator.policy, without(node)
 
         def fits(leaving: Leaving) -> bool:
             limits.go_on()
             gone = (pod.uid, *(each.tenant.uid for each in leaving))
             place_here = within(quota, usage, pod.namespace, policy, without=gone)
-            return after(node, request, place_here)(leaving)
+            return isinstance(place_here(left(leaving), request), Placement)
 
         return fits
 

@@ -1,8 +1,5 @@
 """What many placed pods take of one node's cards, added up."""
 
-from collections.abc import Iterator
-from typing import TypeVar
-
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
@@ -21,19 +18,9 @@ from gpustack.model.placement import (
 from gpustack.model.request import ContainerKind
 from gpustack.model.use import IDLE, Use
 from tests.model import machines
+from tests.model.counted import Counted
 
 PODS = 100
-_Item = TypeVar("_Item")
-
-
-class Counted(tuple[_Item, ...]):
-    """Things that count how often all of them are looked at."""
-
-    looks = 0
-
-    def __iter__(self) -> Iterator[_Item]:
-        self.looks += 1
-        return super().__iter__()
 
 
 def test_the_pods_of_a_node_cost_no_look_at_all_its_cards_each() -> None:
