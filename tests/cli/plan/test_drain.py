@@ -100,7 +100,7 @@ def test_a_running_pod_whose_limits_are_refused_has_no_place(
     assert line.split() == ["default/old", "1", "BadRequest", "on", "1", "node"]
 
 
-def test_a_drain_moves_a_pod_that_tolerates_taints_beyond_a_number(
+def test_a_drained_pod_may_tolerate_taints_beyond_a_number(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     holder = pod("holder", 60, 8, held=True)

@@ -226,7 +226,7 @@ def test_another_pod_of_the_same_name_is_not_written_to(mini: MiniCluster) -> No
     assert mini.free_cores("gpu1") == 200
 
 
-def test_a_pod_that_changes_all_the_time_is_given_up_after_a_few_tries(mini: MiniCluster) -> None:
+def test_a_pod_that_changes_all_the_time_is_given_up(mini: MiniCluster) -> None:
     mini.api.faults.fail("PATCH", "/pods/p/status$", status=409, times=10_000)
     result = mini.place("p", 50, 32)
     assert "pod default/p changed in each of 5 tries: API server answered 409" in result["Error"]

@@ -273,7 +273,7 @@ def test_a_node_full_of_shares_stays_within_the_bound(cards: int) -> None:
     assert len(found.pods) == 8 * cards
 
 
-def test_a_node_without_some_pods_is_the_node_that_gave_back_what_they_hold() -> None:
+def test_a_node_without_pods_is_as_if_each_had_given_back_its_cards() -> None:
     pods = [candidate(f"u{at}", [at % 3, 3], 5, at) for at in range(4)]
     node = full(4, pods)
     left = without(node)
