@@ -43,7 +43,6 @@ class ClusterCache(CacheReads):
         """Start empty; an unbound pod keeps its cards so long, by the monotonic ``clock``."""
         reservations = Reservations(seconds=reservation_seconds, now_ns=now_ns, clock=clock)
         super().__init__(reservations, clock)
-        self._clock = clock
         self.on_room: Callable[[], None] = lambda: None
         self._node_versions: dict[str, int] = {}
         # The `resourceVersion` that the watches are at: what they haven't shown was gone by then.

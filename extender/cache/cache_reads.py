@@ -31,6 +31,7 @@ class CacheReads:
     def __init__(self, reservations: Reservations, clock: Callable[[], float]) -> None:
         """Start empty; ``clock`` is in monotonic seconds."""
         self.lock = threading.RLock()
+        self._clock = clock
         self.rooms = 0
         self.allocations = Allocations()
         self.hardware_changes = HardwareChanges(clock)
@@ -137,12 +138,16 @@ class CacheReads:
     def leaving(self, name: str) -> list[str]:
         """Return the pods that hold cards of a node and are about to end.
 
-        One that lets itself long to end is none of them: its cards may never be free.
+        One that takes long to end is none of them: its cards may never be free.
         """
         with self.lock:
             held = ((uid, self._pods.get(uid)) for uid in self.allocations.holders(name))
             ending = ((uid, pod) for uid, pod in held if pod is not None and pod.deletion)
-            return [uid for uid, pod in ending if not pod.slow]
+            return [uid for uid, pod in ending if not self.is_slow(pod)]
+
+    def is_slow(self, pod: PodState) -> bool:
+        """Say whether nobody should wait for a pod's cards now (`PodState.is_slow`)."""
+        return pod.is_slow(self._clock())
 
     def node_in_turn(self, pod: PodState, name: str) -> NodeInTurn | None:
         """Return a node as a pod finds it, before others' turns; None where it isn't known."""

@@ -20,9 +20,10 @@ _MOST_BYTES: Final = 24 << 20
 _NODE_BYTES: Final = 1024
 _USE_BYTES: Final = 64
 _POD_BYTES: Final = 128
-# Of a namespace, and of all namespaces together.
-_MOST_PODS: Final = 128, 512
-_MOST_PODS_OF_NODE: Final = 16, 32
+# Containers of pods that count; of a namespace, and of all namespaces together. A further pod
+# counts until they are as many, for a single one may have 64.
+_MOST: Final = 128, 512
+_MOST_OF_NODE: Final = 16, 32
 _ANYWHERE: Final = ""  # stands for all nodes
 
 _Key = tuple[str, int, Turns, str]
@@ -102,11 +103,11 @@ class NominatedPods:
 
     A tenant writes to its pods as often as it likes, and each change here costs everybody searches
     anew. So a pod counts with what it asked when it was nominated, whatever its user keys say
-    later. And of one namespace so many pods count: others may take what the further ones wait for,
-    as they may of pods that aren't nominated. A further one counts from its next news on, where
-    another has gone. A tenant may have many namespaces: where all pods that may count do, the least
-    important one makes room for one of higher priority, and else one of the namespace that has the
-    most for a namespace that has fewer.
+    later. And of one namespace so many containers count, each of which costs a search: others may
+    take what the further pods wait for, as they may of pods that aren't nominated. A further one
+    counts from its next news on, where another has gone. A tenant may have many namespaces: where
+    all that may count do, the least important pods make room for one of higher priority, and else
+    those of the namespace that has the most for a namespace that has fewer.
     """
 
     def __init__(self) -> None:
@@ -125,8 +126,9 @@ class NominatedPods:
             self.forget(pod.uid)
         if not node or not self._has_turn(pod.namespace, node):
             return left
-        for where, (_, most) in ((node, _MOST_PODS_OF_NODE), (_ANYWHERE, _MOST_PODS)):
-            left |= self._make_room(pod, where, most)
+        for where, (_, most) in ((node, _MOST_OF_NODE), (_ANYWHERE, _MOST)):
+            while self._make_room(pod, where, most):
+                left = True
             if self._full(where, most):
                 return left
         self._put(pod, node)
@@ -137,7 +139,8 @@ class NominatedPods:
         node = self._where.pop(uid, "")
         if node:
             pods = self._by_node[node]
-            self._count(pods.pop(uid).namespace, node, -1)
+            pod = pods.pop(uid)
+            self._count(pod.namespace, node, -_size(pod))
             if not pods:
                 del self._by_node[node]
         return bool(node)
@@ -160,14 +163,14 @@ class NominatedPods:
         ]
 
     def _has_turn(self, namespace: str, node: str) -> bool:
-        scopes = (node, _MOST_PODS_OF_NODE), (_ANYWHERE, _MOST_PODS)
+        scopes = (node, _MOST_OF_NODE), (_ANYWHERE, _MOST)
         return all(self._of(where)[namespace] < most for where, (most, _) in scopes)
 
     def _full(self, where: str, most: int) -> bool:
         return self._of(where).total() >= most
 
     def _make_room(self, pod: PodState, where: str, most: int) -> bool:
-        """Take the least important pod, where this one is more important.
+        """Take the least important pod, where this one is more important; return whether one went.
 
         Else take the last pod of the namespace that has the most, unless this one's has as many.
         """
@@ -180,7 +183,7 @@ class NominatedPods:
             return self.forget(least.uid)
         counts = self._of(where)
         largest = max(counts, key=counts.__getitem__)
-        if counts[largest] <= counts[pod.namespace] + 1:
+        if counts[largest] <= counts[pod.namespace] + _size(pod):
             return False
         found = (
             uid
@@ -198,7 +201,7 @@ class NominatedPods:
         pods.sort(key=lambda each: (-each.priority, each.uid))
         self._by_node[node] = {each.uid: each for each in pods}
         self._where[pod.uid] = node
-        self._count(pod.namespace, node, 1)
+        self._count(pod.namespace, node, _size(pod))
 
     def _count(self, namespace: str, node: str, more: int) -> None:
         for where in (_ANYWHERE, node):
@@ -208,6 +211,11 @@ class NominatedPods:
                 del counts[namespace]
             if not counts:
                 del self._counts[where]
+
+
+def _size(pod: PodState) -> int:
+    """Return how many containers a pod is placed for."""
+    return 1 if pod.shape is None else len(pod.shape.containers)
 
 
 def _amounts(pod: PodState) -> tuple[object, ...]:

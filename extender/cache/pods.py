@@ -17,9 +17,11 @@ from gpustack.wire.kube import pod_history
 from gpustack.wire.user_keys import parse_user_keys
 
 _NEVER: Final = float("-inf")
+_UNKNOWN: Final = float("inf")
 _LONGEST_LABELS: Final = 16 << 10  # bytes as JSON; an object of the API may have a megabyte
 _LABELS: Final = msgspec.json.Decoder(dict[str, str])
-_LONGEST_GRACE: Final = 600  # seconds; a tenant chooses any number for its pods
+# Seconds. A tenant chooses any grace for its pods, and one that hangs in the driver outlives it.
+_LONGEST_END: Final = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class PodState:
         created_ns: when it was created, Unix nanoseconds; 0 where unknown, or it asks for no
             GPU.
         slow: its deletion leaves it, or would, so long that nobody should wait for its cards.
+        deletion_clock: when its deletion came to be known here (monotonic seconds); infinity where
+            it isn't.
         gated: it has scheduling gates, so it may not be placed.
         priority: the scheduler's; pods of higher priority go first.
         nominated: the node on which preemption makes room for it, empty where there is none.
@@ -80,6 +84,7 @@ class PodState:
     refused_clock: float = _NEVER
     ignored: BadRequest | None = None
     slow: bool = False
+    deletion_clock: float = _UNKNOWN
     created_ns: int = 0
     owner: str = ""
 
@@ -104,6 +109,10 @@ class PodState:
     def ours(self) -> bool:
         """It asks for a GPU, rightly or not."""
         return self.request is not None or self.problem is not None
+
+    def is_slow(self, clock: float) -> bool:
+        """Say whether nobody should wait for its cards: it may take long to end, or does."""
+        return self.slow or clock >= self.deletion_clock + _LONGEST_END
 
     @property
     def waits(self) -> bool:
@@ -134,7 +143,7 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         node=spec.get("nodeName") or "",
         finished=pods.finished(pod),
         deletion=bool(metadata.get("deletionTimestamp")),
-        slow=_grace_seconds(metadata, spec) > _LONGEST_GRACE,
+        slow=_grace_seconds(metadata, spec) > _LONGEST_END,
         gated=bool(spec.get("schedulingGates")),
         priority=spec.get("priority") or 0,
         nominated=status.get("nominatedNodeName") or "",
@@ -165,9 +174,13 @@ def told(pod: PodState, before: PodState | None, clock: float) -> PodState:
 
     The API keeps the time of the first of several refusals in a row, by the scheduler's clock; so
     one that differs from that known before counts from now, by ours (``clock``: monotonic seconds).
+    So does its deletion.
     """
+    if pod.deletion:
+        since = clock if before is None else min(before.deletion_clock, clock)
+        pod = replace(pod, deletion_clock=since)
     if before is None or pod.node:
-        return pod  # of a bound pod it doesn't matter
+        return pod  # of a bound pod the refusals don't matter
     said = pod.unschedulable, pod.unschedulable_ns
     fresh = pod.unschedulable_ns and said != (before.unschedulable, before.unschedulable_ns)
     return replace(pod, followed=True, refused_clock=clock if fresh else before.refused_clock)

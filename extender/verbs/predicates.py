@@ -25,6 +25,7 @@ from gpustack.model.placement import Placement
 from gpustack.model.refusal import Reason
 from gpustack.wire.extender_v1 import FilterArgs, encode_filter_echo, encode_filter_result
 
+_MOST_TRIES: Final = 5  # the scheduler asks about no other pod meanwhile
 _ANOTHER_POD: Final = 422  # the UID in a patch is immutable, and another pod has the name now
 
 
@@ -71,12 +72,14 @@ class Predicates:
         """Choose and write, anew while the pod changes in between; nothing is written when refused.
 
         Raises:
-            CannotDecide: the pod is gone, or there is no time left.
+            CannotDecide: the pod is gone, changes each time, or there is no time left.
         """
-        while True:
+        problem = ""
+        for _ in range(_MOST_TRIES):
             choice = self._choose(args, pod, deadline)
             placement = choice.placement
-            if placement is None or self._write(choice, placement, deadline):
+            problem = "" if placement is None else self._write(choice, placement, deadline)
+            if not problem:
                 return choice
             try:
                 pod = self.lookup.read(args.pod, deadline)
@@ -87,6 +90,8 @@ class Predicates:
             if written is not None and written.time_ns == choice.time_ns:
                 return choice  # an earlier try of this very write had come through
             self.cache.forget(pod.uid, choice.time_ns)
+        text = f"pod {pod.full_name} changed in each of {_MOST_TRIES} tries: {problem}"
+        raise CannotDecide("WriteFailed", text)
 
     def _choose(self, args: FilterArgs, pod: PodState, deadline: Deadline) -> Choice:
         """Decide on knowledge that is fresh as far as it matters.
@@ -114,10 +119,11 @@ class Predicates:
             self.cache.forget(pod.uid, reserved_ns)
             raise
 
-    def _write(self, choice: Choice, placement: Placement, deadline: Deadline) -> bool:
+    def _write(self, choice: Choice, placement: Placement, deadline: Deadline) -> str:
         """Put the decision on the pod; what wasn't written is not reserved any more.
 
-        Returns False, with the cards still reserved, where the pod has changed since the choice.
+        Returns the API server's words, with the cards still reserved, where the pod has changed
+        since the choice.
         """
         pod = choice.pod
         try:
@@ -132,7 +138,7 @@ class Predicates:
                 self.cache.remove_pod(pod.uid)
                 raise Gone(pod.full_name, pod.uid) from error
             if error.conflict:
-                return False
+                return str(error)
             if error.retryable:
                 self.cache.doubt(pod.uid, choice.time_ns)
             else:
@@ -145,7 +151,7 @@ class Predicates:
             raise CannotDecide("WriteFailed", f"pod {pod.full_name}: {error}") from error
         self.consistent_read.wrote()
         self.cache.add_pod(written)
-        return True
+        return ""
 
 
 def _answer(args: FilterArgs, chosen: list[str], results: NodeResults) -> bytes:

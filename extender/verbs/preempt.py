@@ -6,8 +6,8 @@ cards that are needed (`model.preemption`). Proposed pods that hold no card stay
 we don't know. A node on which no set helps is left out, as is one without any victim, which the
 scheduler would take for an error. So is a node where room comes by itself, because pods end there
 that aren't less important: those can't be named, and no other pod needs to end. A pod that
-has more than ten minutes to end may run on for ever: nobody waits for it where others help, on its
-node or on another.
+has more than ten minutes to end, or hasn't ended in ten, may run on for ever: nobody waits for it
+where others help, on its node or on another.
 
 A namespace's questions have a part of the time together (`preempt_turns`); after one that ended
 early, the next one begins at the node that it had no time for.
@@ -38,8 +38,8 @@ from gpustack.model.search.preemption import (
     Fits,
     Leaving,
     TimeOver,
-    after,
     victims,
+    without,
 )
 from gpustack.wire.extender_v1 import NodeVictims, PreemptionArgs, encode_preemption_result
 from gpustack.wire.kube.pod_disruption_budget import Budgets, violating
@@ -136,7 +136,7 @@ class Preempt:
     def _is_slow(self, named: NodeVictims) -> bool:
         """Say whether one of these pods may run on for ever."""
         found = map(self.cache.pod, named.uids)
-        return any(pod is not None and pod.slow for pod in found)
+        return any(pod is not None and self.cache.is_slow(pod) for pod in found)
 
     def _of_node(
         self,
@@ -168,13 +168,13 @@ class Preempt:
         Each call is a search; after the deadline it raises `TimeOver`.
         """
         quota, usage = self.cache.quota, self.cache.usage_of(pod.namespace)
-        policy = self.evaluator.policy
+        policy, left = self.evaluator.policy, without(node)
 
         def fits(leaving: Leaving) -> bool:
             limits.go_on()
             gone = (pod.uid, *(each.tenant.uid for each in leaving))
             place_here = within(quota, usage, pod.namespace, policy, without=gone)
-            return after(node, request, place_here)(leaving)
+            return isinstance(place_here(left(leaving), request), Placement)
 
         return fits
 
@@ -198,7 +198,7 @@ class Preempt:
                 continue
             if uid in proposed.uids or (holder.node == name and holder.priority < pod.priority):
                 lower.append(holder)
-            elif holder.node == name and holder.deletion and not holder.slow:
+            elif holder.node == name and holder.deletion and not self.cache.is_slow(holder):
                 going.append(holder)
         lower.sort(key=lambda each: (-each.priority, _since(each), each.uid))
         protected = violating(lower, limits.budgets, limits.go_on)
@@ -219,8 +219,8 @@ class Preempt:
             )
 
         return (
-            tuple(candidate(each) for each in lower if not each.slow),
-            tuple(candidate(each) for each in lower if each.slow),
+            tuple(candidate(each) for each in lower if not self.cache.is_slow(each)),
+            tuple(candidate(each) for each in lower if self.cache.is_slow(each)),
             tuple(candidate(each) for each in going),
         )
 

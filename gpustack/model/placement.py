@@ -106,19 +106,24 @@ def given(node: Node, placement: Placement) -> Mapping[int, Use]:
 
 
 def _peak(node: Node, placement: Placement, find: _Find) -> Mapping[int, Use]:
-    """Return the largest take of each card. `find` is made once: a pod may have 64 containers."""
-    running: dict[int, Use] = {}
-    for container in placement.containers:
-        if container.kind is not ContainerKind.INIT:
-            _add(running, _takes(node, container, find))
-    peak = dict(running)
-    for container in placement.containers:
+    """Return the largest take of each card.
+
+    Each container is looked at once: a pod may have 64, and a node hundreds of such pods. On a card
+    that an ordinary init container doesn't take, its moment needs no more than the sidecars do.
+    """
+    apps: dict[int, Use] = {}
+    sidecars: dict[int, Use] = {}
+    peak: dict[int, Use] = {}
+    for container in sorted(placement.containers, key=lambda each: each.index):
+        take = _takes(node, container, find)
         if container.kind is ContainerKind.INIT:
-            moment = _takes(node, container, find)
-            for beside in sidecars_before(placement.containers, container.index):
-                _add(moment, _takes(node, beside, find))
-            for index, use in moment.items():
-                peak[index] = peak.get(index, IDLE) | use
+            for index, use in take.items():
+                peak[index] = peak.get(index, IDLE) | (sidecars.get(index, IDLE) + use)
+        else:
+            _add(sidecars if container.kind is ContainerKind.SIDECAR else apps, take)
+    _add(apps, sidecars)
+    for index, use in apps.items():
+        peak[index] = peak.get(index, IDLE) | use
     return peak
 
 
@@ -209,8 +214,11 @@ def _finder(node: Node) -> _Find:
     by_uuid = {card.uuid: index for index, card in enumerate(cards) if card.uuid}
 
     def find(minor: int, uuid: str) -> tuple[int, ...]:
-        found = by_uuid.get(uuid), by_minor.get(minor)
-        return tuple(index for index in dict.fromkeys(found) if index is not None)
+        named, numbered = by_uuid.get(uuid), by_minor.get(minor)
+        if named is None or numbered is None or named == numbered:
+            index = numbered if named is None else named
+            return () if index is None else (index,)
+        return named, numbered
 
     _FINDERS.put(id(cards), (cards, find), _FINDER_BYTES + _CARD_BYTES * len(cards))
     return find

@@ -72,23 +72,6 @@ OPEN: Final = Host()
 """A node that nothing is known of: it takes every pod that asks for no label."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toleration:
-    """Taints that a pod puts up with; an empty key is every key, an empty effect every effect."""
-
-    key: str = ""
-    value: str | None = None  # None: any (`operator: Exists`)
-    effect: str = ""
-
-    def covers(self, taint: Taint) -> bool:
-        """Say whether this taint is among them."""
-        return (
-            self.effect in {"", taint.effect}
-            and self.key in {"", taint.key}
-            and self.value in {None, taint.value}
-        )
-
-
 class Operator(StrEnum):
     """How a requirement compares a label, as Kubernetes writes it."""
 
@@ -129,6 +112,33 @@ class Requirement:
             return False
         have, bound = map(int, texts)
         return have > bound if self.operator is Operator.GT else have < bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toleration:
+    """Taints that a pod puts up with; an empty key is every key, an empty effect every effect.
+
+    Attributes:
+        value: the taint's; None: any (`operator: Exists`).
+        compared: how the taint's value, a whole number, compares with `value` instead of being
+            equal: `Gt` or `Lt` (gate `TaintTolerationComparisonOperators`).
+    """
+
+    key: str = ""
+    value: str | None = None
+    effect: str = ""
+    compared: Operator | None = None
+
+    def covers(self, taint: Taint) -> bool:
+        """Say whether this taint is among them."""
+        same = self.effect in {"", taint.effect} and self.key in {"", taint.key}
+        return same and self._takes(taint.value)
+
+    def _takes(self, value: str) -> bool:
+        if self.value is None or self.compared is None:
+            return self.value in {None, value}
+        bound = Requirement(key=self.key, operator=self.compared, values=(self.value,))
+        return bound.met({self.key: value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

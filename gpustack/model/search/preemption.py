@@ -15,16 +15,15 @@ After the bound the best set so far stands. It still has no pod that could be ke
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
 from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import Node
-from gpustack.model.place import place
-from gpustack.model.placement import Placement, Placer, release
-from gpustack.model.request import PodRequest
+from gpustack.model.placement import holds
+from gpustack.model.use import Use
 
 MOST_TRIES: Final = 1_000
 """Sets of pods that are tried for one node beside the first two.
@@ -78,16 +77,24 @@ class Victims:
     smallest: bool
 
 
-def after(node: Node, request: PodRequest, placer: Placer = place) -> Fits:
-    """Return whether `request` fits on `node`, which counts them all, once some have ended."""
+def without(node: Node) -> Callable[[Leaving], Node]:
+    """Return what gives `node`, which counts them all, once some pods have ended.
 
-    def fits(leaving: Leaving) -> bool:
-        left = node
+    What a pod holds is added up once: it may have 64 containers, and thousands of sets are tried.
+    """
+    held: dict[str, Mapping[int, Use]] = {}
+
+    def left(leaving: Leaving) -> Node:
+        uses = list(node.uses)
         for each in leaving:
-            left = release(left, each.tenant.placement)
-        return isinstance(placer(left, request), Placement)
+            uid = each.tenant.uid
+            if uid not in held:
+                held[uid] = holds(node, each.tenant.placement)
+            for index, use in held[uid].items():
+                uses[index] -= use
+        return node.with_uses(tuple(uses))
 
-    return fits
+    return left
 
 
 def victims(

@@ -35,6 +35,9 @@ _TAINT_OF: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
 """The taints, of effect NoSchedule, that the node controller makes of a node's conditions."""
 
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_COMPARED: Final[Mapping[str, Operator]] = MappingProxyType(
+    {str(each): each for each in (Operator.GT, Operator.LT)}
+)
 _FIELD: Final = "metadata.name"  # the only field that `matchFields` knows
 _KINDS: Final[Mapping[type, str]] = MappingProxyType(
     {dict: "an object", list: "an array", str: "a text"}
@@ -86,11 +89,12 @@ def parse_host(node: Mapping[str, Any], *, silent: bool = False) -> Host:
 
 
 def _address(status: Mapping[str, Any]) -> str:
-    """Return a node's first internal IP address; nothing where that is none."""
+    """Return a node's first internal IP address; nothing where that is none, or has a zone."""
     addresses = status.get("addresses") or ()
     told = (each.get("address") for each in addresses if each.get("type") == "InternalIP")
+    address = next(told, None) or ""
     try:
-        return str(ipaddress.ip_address(next(told, None) or ""))
+        return "" if "%" in address else str(ipaddress.ip_address(address))
     except ValueError:
         return ""
 
@@ -120,13 +124,18 @@ def _toleration(toleration: Mapping[str, Any], place: str) -> Toleration:
     value = _member(toleration, "value", str, place)
     effect = _member(toleration, "effect", str, place)
     operator = _member(toleration, "operator", str, place) or "Equal"
-    if operator not in {"Equal", "Exists"}:
-        raise BadRequest(f"{place}.operator", f"{quoted(operator)} is not Equal or Exists")
+    if operator not in {"Equal", "Exists", *_COMPARED}:
+        raise BadRequest(f"{place}.operator", f"{quoted(operator)} is not Equal, Exists, Gt or Lt")
     if effect and effect not in _EFFECTS:
         raise BadRequest(f"{place}.effect", f"{quoted(effect)} is not one of {', '.join(_EFFECTS)}")
     if not key and operator != "Exists":
         raise BadRequest(f"{place}.operator", "must be Exists where the key is empty: every taint")
-    return Toleration(key=key, value=None if operator == "Exists" else value, effect=effect)
+    return Toleration(
+        key=key,
+        value=None if operator == "Exists" else value,
+        effect=effect,
+        compared=_COMPARED.get(operator),
+    )
 
 
 def _affinity(spec: Mapping[str, Any]) -> tuple[Term, ...] | None:

@@ -98,3 +98,15 @@ def test_a_running_pod_whose_limits_are_refused_has_no_place(
     assert main(["what-if", "--snapshot", path, "--drain", "gpu1"]) == 1
     _, line = capsys.readouterr().out.splitlines()
     assert line.split() == ["default/old", "1", "BadRequest", "on", "1", "node"]
+
+
+def test_a_drained_pod_may_tolerate_taints_beyond_a_number(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    holder = pod("holder", 60, 8, held=True)
+    holder["spec"]["tolerations"] = [{"key": "level", "operator": "Gt", "value": "900"}]
+    second = node(OTHER)
+    second["spec"] = {"taints": [{"key": "level", "value": "950", "effect": "NoSchedule"}]}
+    snapshot = write(tmp_path, node(), second, holder)
+    status, value = answer(capsys, "--snapshot", snapshot, "--drain", "gpu1")
+    assert (status, [each["node"] for each in value["placements"]]) == (0, ["gpu2"])

@@ -109,7 +109,7 @@ def test_a_demand_that_the_api_server_would_refuse_is_named_by_line(
     assert main(["what-if", "--snapshot", snapshot, "--pod", str(path)]) == 2
     line = 1 + path.read_text().splitlines().index('    "operator": "Exist"')
     place = f"{path}:{line}: spec.tolerations[0].operator"
-    assert capsys.readouterr().err == f"gpustack: {place}: 'Exist' is not Equal or Exists\n"
+    assert capsys.readouterr().err == f"gpustack: {place}: 'Exist' is not Equal, Exists, Gt or Lt\n"
 
 
 def test_drain_copies_and_new_nodes_may_be_asked_together(

@@ -226,6 +226,14 @@ def test_another_pod_of_the_same_name_is_not_written_to(mini: MiniCluster) -> No
     assert mini.free_cores("gpu1") == 200
 
 
+def test_a_pod_that_changes_all_the_time_is_given_up(mini: MiniCluster) -> None:
+    mini.api.faults.fail("PATCH", "/pods/p/status$", status=409, times=10_000)
+    result = mini.place("p", 50, 32)
+    assert "pod default/p changed in each of 5 tries: API server answered 409" in result["Error"]
+    assert len(mini.api.asked("PATCH", "/pods/p/status$")) == 5
+    assert mini.free_cores("gpu1") == 200
+
+
 def test_a_pod_that_the_watch_has_not_shown_is_read_once(mini: MiniCluster) -> None:
     mini.api.hold_watches()
     assert mini.place("early", 50, 32)["NodeNames"] == ["gpu1"]

@@ -60,6 +60,26 @@ def test_a_taint_bars_a_pod_that_does_not_tolerate_it(
 
 
 @pytest.mark.parametrize(
+    ("operator", "value", "taint", "tolerated"),
+    [
+        (Operator.GT, "900", "950", True),
+        (Operator.GT, "950", "950", False),
+        (Operator.GT, "1000", "950", False),
+        (Operator.LT, "1000", "950", True),
+        (Operator.LT, "950", "950", False),
+        (Operator.GT, "900", "high", False),
+        (Operator.GT, "low", "950", False),
+    ],
+)
+def test_a_taint_is_tolerated_beyond_a_number(
+    operator: Operator, value: str, taint: str, tolerated: bool
+) -> None:
+    host = Host(taints=(Taint(key="level", value=taint),))
+    demands = Demands(tolerations=(Toleration(key="level", value=value, compared=operator),))
+    assert reason(demands, host) is (None if tolerated else Reason.TAINT_NOT_TOLERATED)
+
+
+@pytest.mark.parametrize(
     ("effect", "bars"), [("NoSchedule", True), ("NoExecute", True), ("PreferNoSchedule", False)]
 )
 def test_a_taint_that_is_a_preference_bars_no_pod(effect: str, bars: bool) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 
 import hypothesis
 import pytest
@@ -9,21 +10,23 @@ from hypothesis import strategies as st
 
 from gpustack.model.cluster.cluster import Tenant
 from gpustack.model.node import Node
-from gpustack.model.place import within
-from gpustack.model.placement import ContainerPlacement, Placement, apply
+from gpustack.model.place import place, within
+from gpustack.model.placement import ContainerPlacement, Placement, Placer, apply, release
 from gpustack.model.policies import EXACT
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.request import PodRequest
 from gpustack.model.search.preemption import (
     Candidate,
+    Fits,
     Leaving,
     TimeOver,
-    after,
     victims,
+    without,
 )
 from gpustack.model.use import Use
 from tests.model import machines
+from tests.model.counted import Counted
 
 MOST = 6
 
@@ -53,6 +56,12 @@ def full(size: int, pods: Iterable[Candidate]) -> Node:
     for each in pods:
         node = apply(node, each.tenant.placement)
     return node
+
+
+def after(node: Node, request: PodRequest, placer: Placer = place) -> Fits:
+    """Say whether a pod fits on a node, which counts them all, once some have ended."""
+    left = without(node)
+    return lambda leaving: isinstance(placer(left(leaving), request), Placement)
 
 
 @st.composite
@@ -262,3 +271,27 @@ def test_a_node_full_of_shares_stays_within_the_bound(cards: int) -> None:
     found = victims(pods, after(full(8, pods), machines.pod((100 * cards, 0))))
     assert found is not None
     assert len(found.pods) == 8 * cards
+
+
+def test_a_node_without_pods_is_as_if_each_had_given_back_its_cards() -> None:
+    pods = [candidate(f"u{at}", [at % 3, 3], 5, at) for at in range(4)]
+    node = full(4, pods)
+    left = without(node)
+    for size in range(len(pods) + 1):
+        for leaving in itertools.combinations(pods, size):
+            expected = node
+            for each in leaving:
+                expected = release(expected, each.tenant.placement)
+            assert left(leaving) == expected
+
+
+def test_what_a_pod_holds_is_added_up_once_for_all_sets() -> None:
+    """A first set of 110 pods of 63 init containers took 2.2 s; a question may have half of one."""
+    pod = candidate("u", [0], 5, 5)
+    node = full(1, [pod])
+    containers = Counted(pod.tenant.placement.containers)
+    tenant = replace(pod.tenant, placement=Placement(node="node", containers=containers))
+    left, before = without(node), containers.looks
+    for _ in range(10):
+        assert left((replace(pod, tenant=tenant),)).uses[0].idle
+    assert containers.looks - before == 1

@@ -63,6 +63,8 @@ def test_a_node_says_its_labels_its_taints_and_whether_it_is_cordoned() -> None:
         ),
         ([{"type": "InternalIP", "address": "2001:DB8:0::2"}], "2001:db8::2"),
         ([{"type": "InternalIP", "address": "example.com/x"}], ""),
+        # A zone is a name of the node's own, of any length: a megabyte for each node that lies.
+        ([{"type": "InternalIP", "address": "fe80::1%" + "x" * 100_000}], ""),
         ([{"type": "InternalIP"}, {}], ""),
     ],
 )
@@ -155,6 +157,7 @@ def test_a_pod_says_what_it_tolerates_and_what_it_wants() -> None:
             {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"},
             {"key": "spot", "value": "yes", "tolerationSeconds": 300},
             {"operator": "Exists"},
+            {"key": "level", "operator": "Gt", "value": "900"},
         ],
         **affine(
             {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]},
@@ -168,6 +171,7 @@ def test_a_pod_says_what_it_tolerates_and_what_it_wants() -> None:
             Toleration(key="gpu", effect="NoSchedule"),
             Toleration(key="spot", value="yes"),
             Toleration(),
+            Toleration(key="level", value="900", compared=Operator.GT),
         ),
         selector=(("a", "1"), ("b", "2")),
         affinity=(Term(labels=(zone,)), Term(fields=(named,))),
@@ -200,7 +204,7 @@ def expression(**changed: Any) -> dict[str, Any]:
         ({"tolerations": [3]}, "spec.tolerations[0]: must be an object"),
         (
             {"tolerations": [{"operator": "Exist"}]},
-            "spec.tolerations[0].operator: 'Exist' is not Equal or Exists",
+            "spec.tolerations[0].operator: 'Exist' is not Equal, Exists, Gt or Lt",
         ),
         ({"tolerations": [{"value": "x"}]}, "spec.tolerations[0].operator: must be Exists"),
         (
