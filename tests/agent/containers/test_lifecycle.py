@@ -155,7 +155,7 @@ def test_a_pod_that_ended_while_the_agent_was_away_is_freed(host: Host) -> None:
     host.api.delete("pods", "p")
     host.start_agent()
     assert host.agent.records.all() == ()
-    assert not host.folder(pod, "c0").exists()
+    host.wait_until(lambda: not host.folder(pod, "c0").exists())
 
 
 _STRANGE = json.dumps(
