@@ -138,7 +138,8 @@ def _words_for(namespace: str, change: Change) -> str:
     counted = f"{others} {'pod' if others == 1 else 'pods'} of other namespaces"
     pods = f"{', '.join(own)} and {counted}" if own else counted
     ends = "ends" if len(change.names) == 1 else "end"
-    return f"{pods} {ends}, which leaves room on node {change.placement.node}"
+    also = f", and {change.also}" if change.also else ""
+    return f"{pods} {ends}, which leaves room on node {change.placement.node}{also}"
 
 
 def _closest(snapshot: ClusterSnapshot, pod: PodState, request: PodRequest) -> tuple[str, str]:

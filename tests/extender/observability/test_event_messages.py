@@ -145,6 +145,20 @@ def test_an_event_names_no_pod_of_another_namespace(asked: int, told: str) -> No
     assert "hidden" not in words
 
 
+def test_an_event_tells_of_cards_and_quota_where_both_lack() -> None:
+    """The node alone says what lacks of its cards; the quota comes to light with the advice."""
+    cluster = Cluster(machine("n1", 1))
+    cluster.view.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"T4": 20})}))
+    cluster.runs("secret", asks(100), "n1", namespace="hidden")
+    words = cluster.refuses(states.waiting("p", asks(100)))
+    assert words.startswith("no node of 1 fits: 1 InsufficientCore. Closest is node n1: ")
+    assert (
+        "It would fit if 1 pod of other namespaces ends, which leaves room on node n1, and the "
+        "quota of namespace 'default' allows 1 instead of 0.2 T4 cards"
+    ) in words
+    assert "secret" not in words
+
+
 def test_searches_take_a_small_part_of_the_time() -> None:
     """After a search none runs for twenty times as long, for any request."""
     cluster = Cluster(machine("n1"))

@@ -186,10 +186,10 @@ def test_every_change_fits_and_one_unit_nearer_does_not(
 
 def carried_out(cluster: Cluster, change: Change) -> Cluster | None:
     """The cluster after the change; None where the change is to hardware."""
+    if change.quota is not None:
+        cluster = replace(cluster, quota=change.quota)
     if change.kind is Kind.PODS_END:
         return without(cluster, [t for t in cluster.tenants if t.title in change.names])
-    if change.quota is not None:
-        return replace(cluster, quota=change.quota)
     return None if change.kind in {Kind.CARDS_REPAIRED, Kind.MORE_CARDS} else cluster
 
 
@@ -197,11 +197,13 @@ def one_nearer(
     cluster: Cluster, request: PodRequest, change: Change
 ) -> Iterator[tuple[Cluster, PodRequest]]:
     """Yield the changes that are one unit smaller than `change`."""
+    if change.also and change.quota is not None:  # that both are needed, `test_more_quota` shows
+        cluster = replace(cluster, quota=change.quota)
     if change.kind is Kind.PODS_END:
         for staying in change.names:
             leaving = [t for t in cluster.tenants if t.title in change.names]
             yield without(cluster, [t for t in leaving if t.title != staying]), request
-    elif change.quota is not None:
+    elif change.kind is Kind.MORE_QUOTA and change.quota is not None:
         for name, limits in change.quota.namespaces.items():
             old = cluster.quota.namespaces[name]
             for model, most in limits.cards.items():
