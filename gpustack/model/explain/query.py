@@ -27,6 +27,7 @@ class Kind(StrEnum):
     OTHER_MODEL = "other-model"
     OTHER_UUID = "other-uuid"
     OTHER_NODE = "other-node"
+    NODE_IN_POOL = "node-in-pool"
     PODS_END = "pods-end"
     CARDS_REPAIRED = "cards-repaired"
     MORE_CARDS = "more-cards"

@@ -12,7 +12,7 @@ from gpustack.model.explain.query import Kind
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest
 from gpustack.model.use import Use
-from tests.model.asking import alone, changes, fits, tenant
+from tests.model.asking import alone, changes, fits, in_pool, tenant
 from tests.model.clusters import NAMESPACES, clusters, without
 from tests.model.machines import WHOLE, node, pod, pods
 
@@ -61,6 +61,22 @@ def test_a_pool_that_is_forbidden_is_told_beside_the_cards() -> None:
     assert found[Kind.MORE_CARDS].also == ("the quota of namespace 'team-a' allows pool 'training'")
 
 
+def test_a_node_in_no_pool_is_to_be_put_into_one_of_the_quota() -> None:
+    """A quota with pools allows no node that is in none, so no pool can be added to it."""
+    found = changes(alone(node(1), quota=limited(100, pools=("blue", "red"))), pod((100, 0)))
+    assert list(found) == [Kind.NODE_IN_POOL]
+    assert found[Kind.NODE_IN_POOL].names == ("node",)
+    assert found[Kind.NODE_IN_POOL].text == "node node is put into pool 'blue' or 'red'"
+
+
+def test_a_node_in_no_pool_is_told_beside_the_quota() -> None:
+    found = changes(alone(node(1), quota=limited(20, pools=("red",))), pod((100, 0)))
+    assert found[Kind.NODE_IN_POOL].text == (
+        "node node is put into pool 'red', and the quota of namespace 'team-a' allows 1 instead "
+        "of 0.2 P40 cards"
+    )
+
+
 def test_a_cordoned_node_is_told_beside_the_quota() -> None:
     cluster = replace(alone(node(1), quota=limited(0)), hosts={"node": Host(cordoned=True)})
     found = explain(cluster, Pod(namespace="team-a", name="p", request=pod((50, 8))))
@@ -80,7 +96,9 @@ def test_both_changes_together_fit_and_neither_does_alone(
             continue
         assert change.quota is not None
         then = cluster
-        if change.kind is Kind.PODS_END:
+        if change.kind is Kind.NODE_IN_POOL:
+            then = in_pool(cluster, change, namespace)
+        elif change.kind is Kind.PODS_END:
             then = without(cluster, [t for t in cluster.tenants if t.title in change.names])
         assert not fits(then, change.request, namespace)
         assert fits(replace(then, quota=change.quota), change.request, namespace)
