@@ -1,4 +1,4 @@
-"""Dropping one condition: another topology or model, other cards or nodes, a node's lack of a pool."""
+"""Dropping one condition: another topology or model, other cards or nodes, a pool for a node."""
 
 from collections.abc import Iterator
 from dataclasses import replace
