@@ -18,14 +18,14 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: object) -> None:
         super().__init__(**{"allow_abbrev": False, **settings})  # type: ignore[arg-type]
         for name in (None, "store"):
-            self.register("action", name, _StoreOnce)
+            self.register("action", name, StoreOnce)
 
     def error(self, message: str) -> NoReturn:
         """End with status 2."""
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
-class _StoreOnce(argparse.Action):
+class StoreOnce(argparse.Action):
     """Stores a value; a second one is an error."""
 
     def __call__(
@@ -35,6 +35,11 @@ class _StoreOnce(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,  # noqa: ARG002  # likewise
     ) -> None:
+        """Store the value.
+
+        Raises:
+            argparse.ArgumentError: it was given before.
+        """
         given: set[str] = vars(namespace).setdefault(_GIVEN, set())
         if self.dest in given:
             raise argparse.ArgumentError(self, "given twice; give it once")

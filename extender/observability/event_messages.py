@@ -73,7 +73,9 @@ class EventMessages:
         """
         ordered = sorted(reasons, key=lambda reason: (-reasons[reason], reason))
         counts = ", ".join(f"{reasons[reason]} {reason}" for reason in ordered)
-        head = f"no node of {sum(reasons.values())} fits: {counts}"
+        asked = sum(reasons.values())
+        nodes = "1 node" if asked == 1 else f"{asked} nodes"
+        head = f"of {nodes} that kube-scheduler asked about, none fits: {counts}"
         first = ordered[0] if ordered else None
         of_quota = self._of_quota(pod, example, first) if first in _OF_QUOTA else ""
         return functools.partial(self._words, pod, head, example, of_quota)
@@ -138,7 +140,8 @@ def _words_for(namespace: str, change: Change) -> str:
     counted = f"{others} {'pod' if others == 1 else 'pods'} of other namespaces"
     pods = f"{', '.join(own)} and {counted}" if own else counted
     ends = "ends" if len(change.names) == 1 else "end"
-    return f"{pods} {ends}, which leaves room on node {change.placement.node}"
+    also = f", and {change.also}" if change.also else ""
+    return f"{pods} {ends}, which leaves room on node {change.placement.node}{also}"
 
 
 def _closest(snapshot: ClusterSnapshot, pod: PodState, request: PodRequest) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpustack.cli import clusters, options
+from gpustack.cli import clusters, offered_names, options
 from gpustack.cli.output import explanation_table, printing
 from gpustack.cli.output.explanation_table import PodExplanation
 from gpustack.model.cluster.cluster import Cluster, Pod
@@ -33,7 +33,8 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
         epilog="exit status: 0 it holds cards or some node has room, 1 no, 2 no such GPU pod;"
         " `gpustack help CODE` says what to do about a reason",
     )
-    parser.add_argument("pod", metavar="[NAMESPACE/]POD")
+    pod = parser.add_argument("pod", metavar="[NAMESPACE/]POD")
+    offered_names.offer(pod, offered_names.pods)
     parser.add_argument(
         "-n",
         "--namespace",

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import argcomplete
+from argcomplete.finders import safe_actions
 
 import gpustack
 from gpustack.cli import card, completion, explain, graph, reasons, snapshot, topo, usage
@@ -23,7 +24,7 @@ from gpustack.cli.output import printing
 from gpustack.cli.plan import replay, what_if
 from gpustack.cli.top import top
 from gpustack.cli.version import version
-from gpustack.command_line import Parser
+from gpustack.command_line import Parser, StoreOnce
 from gpustack.model.codes import MEANINGS, PAGE
 from gpustack.model.errors import GpustackError
 
@@ -106,6 +107,7 @@ def _help_about(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Answer one question; return the exit status."""
     top = parser()
+    safe_actions.add(StoreOnce)  # completers need the values of options
     argcomplete.autocomplete(top)  # ends the process where a shell asks for words
     chosen = top.parse_args(arguments)
     try:

@@ -128,6 +128,7 @@ def change(found: Change) -> dict[str, Any]:
     return {
         "kind": str(found.kind),
         "text": found.text,
+        "also": found.also,
         "container": found.container,
         "cores": None if container is None else container.cores,
         "memory_units": None if container is None else container.memory_units,

@@ -4,10 +4,12 @@ import os
 import pathlib
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from gpustack.cli.main import COMMANDS, main
+from tests.cli import snapshots
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -40,6 +42,11 @@ def offered(installed: pathlib.Path, capsys: pytest.CaptureFixture[str], line: s
     return [word.rstrip() for word in run.stdout.split("\n") if word]
 
 
+def values(installed: pathlib.Path, capsys: pytest.CaptureFixture[str], line: str) -> list[str]:
+    """Return what is offered beside options, which may follow anywhere."""
+    return [word for word in offered(installed, capsys, line) if not word.startswith("-")]
+
+
 def test_every_command_is_offered(
     installed: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -67,6 +74,41 @@ def test_words_that_may_follow_are_offered(
     installed: pathlib.Path, capsys: pytest.CaptureFixture[str], line: str, expected: list[str]
 ) -> None:
     assert offered(installed, capsys, line) == expected
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("explain d", ["default/web", "default/next"]),
+        ("explain -n default ", ["web", "next"]),
+        ("explain --namespace nowhere ", []),
+        ("what-if --drain gp", ["gpu1", "gpu2"]),
+        ("what-if --like gpu2", ["gpu2"]),
+        ("get pods --node ", ["gpu1", "gpu2"]),
+    ],
+)
+def test_pods_and_nodes_of_the_cluster_are_offered(
+    installed: pathlib.Path,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    line: str,
+    expected: list[str],
+) -> None:
+    other = snapshots.node(replace(snapshots.NODE, name="gpu2"))
+    plain = snapshots.pod("plain", 0, 0)
+    plain["spec"]["containers"][0]["resources"] = {}  # asks for no GPU
+    pods = snapshots.pod("web", 50, 8, held=True), snapshots.pod("next", 50, 8), plain
+    path = snapshots.write(tmp_path, snapshots.node(), other, *pods)
+    command, _, rest = line.partition(" ")
+    assert values(installed, capsys, f"gpustack {command} --snapshot {path} {rest}") == expected
+
+
+@pytest.mark.long
+def test_names_that_cannot_be_read_are_none(
+    installed: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert values(installed, capsys, "gpustack explain --snapshot /nowhere ") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])

@@ -1,6 +1,7 @@
 """Short forms of questions about pods that wait."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gpustack.model.cluster.cluster import Cluster, Pod, Tenant, settle
 from gpustack.model.explain.explanation import explain
@@ -26,6 +27,13 @@ def tenant(where: Node, name: str, request: PodRequest, namespace: str = "team-a
     answer = place(where, request)
     assert isinstance(answer, Placement)
     return Tenant(uid=name, namespace=namespace, name=name, placement=answer)
+
+
+def in_pool(cluster: Cluster, change: Change, namespace: str) -> Cluster:
+    """Return the cluster with the change's node in a pool of the namespace's quota."""
+    (name,) = change.names
+    pool = cluster.quota.namespaces[namespace].pools[0]
+    return replace(cluster, nodes={**cluster.nodes, name: replace(cluster.nodes[name], pool=pool)})
 
 
 def fits(cluster: Cluster, request: PodRequest, namespace: str) -> bool:

@@ -109,7 +109,9 @@ function why(pod) {
   const refusal = pod.refusal;
   if (refusal) {
     const said = Object.keys(refusal.reasons).length ? words.reasons(refusal.reasons) : refusal.code;
-    return `No node of ${refusal.nodes} fits: ${said} (at ${words.clock(refusal.time)})`;
+    // A count of its own: kube-scheduler leaves out the nodes that its other filters have refused.
+    const asked = words.several(refusal.nodes, "node");
+    return `Of ${asked} that kube-scheduler asked about, none fits: ${said} (at ${words.clock(refusal.time)})`;
   }
   return pod.scheduler || "No node has refused it; the scheduler has not placed it yet.";
 }

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from gpustack.adapters.kube import KubeClient
-from gpustack.cli import clusters, options, source
+from gpustack.cli import clusters, offered_names, options, source
 from gpustack.cli.get import cards, nodes, pods, quotas
 from gpustack.cli.get.filters import Filters, Question
 from gpustack.cli.get.follow import ClusterFollower
@@ -61,7 +61,8 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argp
     where.add_argument(
         "-A", "--all-namespaces", action="store_true", help="the default, as kubectl writes it"
     )
-    parser.add_argument("--node", metavar="NODE", default="", help="what is on this node")
+    node = parser.add_argument("--node", metavar="NODE", default="", help="what is on this node")
+    offered_names.offer(node, offered_names.nodes)
     parser.add_argument("--pool", metavar="POOL", default="", help="what is in this pool")
     parser.add_argument(
         "--model", metavar="MODEL", default="", help="of cards, as a quota names it: A100"

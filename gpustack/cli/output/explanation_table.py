@@ -13,10 +13,11 @@ from gpustack.model.cluster.cluster import Cluster, Tenant
 from gpustack.model.explain import alternatives, explanation
 from gpustack.model.explain.alternatives import Alternative
 from gpustack.model.placement import Placement
-from gpustack.model.refusal import Refusal
+from gpustack.model.refusal import Reason, Refusal
 from gpustack.wire import explanations
 
 _Rows = list[Sequence[object]]
+_MOST_NAMED: Final = 3  # nodes of one reason; `-o json` has all
 NOTHING_ASKED: Final = explanation.Explanation(answers={})
 
 
@@ -49,8 +50,8 @@ class PodExplanation:
 
 
 def tables(answer: PodExplanation) -> list[_Rows]:
-    """Return notes, the nodes' answers, changes or alternatives, and the quota."""
-    several = [_notes(answer), _nodes(answer), _changes(answer)]
+    """Return notes, changes that help, the nodes' answers, alternatives, and the quota."""
+    several = [_notes(answer), _changes(answer), _nodes(answer)]
     if answer.standing is not None:
         several.append(_alternatives(answer.standing.alternatives))
     several.append(quota_table.rows(answer.cluster, [answer.namespace]))
@@ -87,13 +88,23 @@ def _nodes(answer: PodExplanation) -> _Rows:
     table: _Rows = [("NODE", "ANSWER", "CARDS")]
     if answer.held is not None:
         table.append((answer.held.placement.node, "holds", cards_cell(answer.held.placement)))
+    refusals: dict[Reason, dict[str, Refusal]] = {}
     for node, each in _answers(answer).items():
         if isinstance(each, Placement):
             first = " (first choice)" if node == answer.waiting.choice else ""
             table.append((node, f"fits{first}", cards_cell(each)))
         else:
-            table.append((node, _told(each), _reasons(each)))
+            refusals.setdefault(each.reason, {})[node] = each
+    table.extend(map(_group, sorted(refusals.values(), key=len, reverse=True)))
     return table if len(table) > 1 else []
+
+
+def _group(alike: Mapping[str, Refusal]) -> Sequence[object]:
+    """Return one row for the nodes of one reason: of several, with the words of the first."""
+    names, first = list(alike), next(iter(alike.values()))
+    rest = len(names) - _MOST_NAMED
+    title = ", ".join(names[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    return title, _told(first), _reasons(first) if len(names) == 1 else "-"
 
 
 def _reasons(refusal: Refusal) -> str:

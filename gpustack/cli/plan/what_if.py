@@ -4,7 +4,7 @@ import argparse
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gpustack.cli import clusters, options
+from gpustack.cli import clusters, offered_names, options
 from gpustack.cli.output import plan_table, printing
 from gpustack.cli.plan import drains, inputs
 from gpustack.cli.plan.drains import Drain, DrainedPod
@@ -55,7 +55,7 @@ def _add_pods(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_nodes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    drain = parser.add_argument(
         "--drain",
         metavar="NODE[,NODE]",
         action="extend",
@@ -66,9 +66,11 @@ def _add_nodes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--add-nodes", type=options.positive, metavar="N", help="so many new nodes, before all else"
     )
-    parser.add_argument(
+    like = parser.add_argument(
         "--like", metavar="NODE", help="the node with the new nodes' hardware, labels and taints"
     )
+    for each in (drain, like):
+        offered_names.offer(each, offered_names.nodes)
 
 
 def run(chosen: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""What the cluster would have to have: cards repaired, cards added, more quota."""
+"""What the cluster would have to have: cards repaired, cards added."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -8,14 +8,9 @@ from typing import Final
 from gpustack.model.explain.query import Change, Kind, Query, largest
 from gpustack.model.node import Card, Node
 from gpustack.model.placement import Placement
-from gpustack.model.quota import check
-from gpustack.model.quota.fewer_models import others
-from gpustack.model.quota.quota import Quota
-from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, PodRequest
 from gpustack.model.search.demand import usable
 from gpustack.model.topology.link_level import FARTHEST_TOKEN, SELF_TOKEN, Links, parse_link
-from gpustack.model.units import cards_text
 
 MOST_REPAIRS: Final = 2_000
 """Sets of cards that are tried: a quarter of a second."""
@@ -43,7 +38,6 @@ def search(question: Query) -> Iterator[Change]:
     """Yield what would have to be there."""
     yield from _repaired(question)
     yield from _more_cards(question)
-    yield from _more_quota(question)
 
 
 def _repaired(question: Query) -> Iterator[Change]:
@@ -171,49 +165,3 @@ def _grown(links: Links, at: int, count: int) -> Links:
 
     every = range(size + count)
     return tuple(tuple(token(row, column) for column in every) for row in every)
-
-
-def _more_quota(question: Query) -> Iterator[Change]:
-    """Find the least increase of the namespace's quota."""
-    if not question.limited:
-        return
-    namespace = question.pod.namespace
-    now = question.cluster.quota
-    options: list[tuple[int, int, str, Quota, Placement]] = []
-    for node in question.kinds:
-        answer = question.placer(node, question.request)
-        if isinstance(answer, Refusal):
-            continue
-        for each in (answer, *others(node, question.request, question.placer)):
-            then = check.raised(now, question.usage, namespace, node, each)
-            ask = question.within(then)
-            again = ask(node, question.request)
-            if isinstance(again, Placement):
-                options.append((*_increase(now, then, namespace), node.name, then, again))
-    if options:
-        *_, then, placement = min(options, key=lambda each: each[:3])
-        yield Change(
-            kind=Kind.MORE_QUOTA,
-            text=f"the quota of namespace {namespace!r} allows {_told(now, then, namespace)}",
-            request=question.request,
-            placement=placement,
-            quota=then,
-        )
-
-
-def _increase(now: Quota, then: Quota, namespace: str) -> tuple[int, int]:
-    """Return how many names are new to the quota, and by how many hundredths it grows."""
-    old, new = now.namespaces[namespace], then.namespaces[namespace]
-    names = len(new.pools) - len(old.pools) + len(new.cards) - len(old.cards)
-    return names, sum(new.cards.values()) - sum(old.cards.values())
-
-
-def _told(now: Quota, then: Quota, namespace: str) -> str:
-    old, new = now.namespaces[namespace], then.namespaces[namespace]
-    pools = [f"pool {pool!r}" for pool in new.pools if pool not in old.pools]
-    cards = [
-        f"{cards_text(limit)} instead of {cards_text(old.cards.get(name, 0))} {name} cards"
-        for name, limit in sorted(new.cards.items())
-        if limit != old.cards.get(name)
-    ]
-    return " and ".join([*pools, *cards])

@@ -2,7 +2,8 @@
 
 Every `Change` was tried: its `placement` is the answer of the very functions that decide, on the
 changed pod or the changed cluster. A figure is the one nearest to what the pod asks: one unit
-nearer, and it does not fit.
+nearer, and it does not fit. Where no change is enough alone, more quota is tried beside each
+(`more_quota.beside`).
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +12,13 @@ from functools import partial
 
 from gpustack.model.cluster.cluster import Cluster, Pod
 from gpustack.model.equivalence import result_of
-from gpustack.model.explain import add_capacity, evict, lower_request, relax_constraints
+from gpustack.model.explain import (
+    add_capacity,
+    evict,
+    lower_request,
+    more_quota,
+    relax_constraints,
+)
 from gpustack.model.explain.query import Change, Kind, Query
 from gpustack.model.frozen import freeze
 from gpustack.model.node import Node
@@ -70,9 +77,19 @@ def explain(
         return Explanation(answers=answers, choice=_first(question, fitting))
     if pod.demands.gates:
         return Explanation(answers=answers, changes=_without_gates(cluster, pod, policy, go_on))
-    searches = (lower_request.search, relax_constraints.search, evict.search, add_capacity.search)
-    changes = tuple(change for search in searches for change in search(question))
+    changes = _changes(question) or more_quota.beside(question, _changes)
     return Explanation(answers=answers, changes=changes)
+
+
+def _changes(question: Query) -> tuple[Change, ...]:
+    searches = (
+        lower_request.search,
+        relax_constraints.search,
+        evict.search,
+        add_capacity.search,
+        more_quota.search,
+    )
+    return tuple(change for search in searches for change in search(question))
 
 
 def _first(question: Query, fitting: Mapping[str, Placement]) -> str:

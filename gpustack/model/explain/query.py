@@ -27,6 +27,7 @@ class Kind(StrEnum):
     OTHER_MODEL = "other-model"
     OTHER_UUID = "other-uuid"
     OTHER_NODE = "other-node"
+    NODE_IN_POOL = "node-in-pool"
     PODS_END = "pods-end"
     CARDS_REPAIRED = "cards-repaired"
     MORE_CARDS = "more-cards"
@@ -44,7 +45,9 @@ class Change:
         container: the container whose amounts change.
         names: the models, nodes, gates, pods (`namespace/name`) or cards (`minor (uuid)`).
         count: how many cards more are needed (`MORE_CARDS`).
-        quota: the quota then (`MORE_QUOTA`).
+        quota: the quota then (`MORE_QUOTA`, and where `also` stands).
+        also: how the quota must grow beside this, in words that `text` ends with; empty where the
+            change is enough alone.
         smallest: False where the search stopped at its bound: a smaller change may exist.
     """
 
@@ -56,6 +59,7 @@ class Change:
     names: tuple[str, ...] = ()
     count: int = 0
     quota: Quota | None = None
+    also: str = ""
     smallest: bool = True
 
 
@@ -85,6 +89,11 @@ class Query:
     def within(self, quota: Quota, *, without: Collection[str] = ()) -> Placer:
         """Return a placer that keeps to `quota`; pods `without` (UIDs) hold nothing of it."""
         return self._within(quota, self.usage, self.pod.namespace, self.policy, without=without)
+
+    def under(self, quota: Quota) -> "Query":
+        """Return the same question in a cluster with another quota."""
+        cluster = replace(self.cluster, quota=quota)
+        return Query(cluster, self.pod, self.policy, self.placer, self._within)
 
     @property
     def limited(self) -> bool:

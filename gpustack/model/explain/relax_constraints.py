@@ -1,4 +1,4 @@
-"""Dropping one condition: another topology, another model, other cards or nodes than the named."""
+"""Dropping one condition: another topology or model, other cards or nodes, a pool for a node."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,6 +22,7 @@ def search(question: Query) -> Iterator[Change]:
     yield from _models(question)
     yield from _uuids(question)
     yield from _barred(question)
+    yield from _pool(question)
 
 
 def _topology(question: Query) -> Iterator[Change]:
@@ -89,5 +90,24 @@ def _barred(question: Query) -> Iterator[Change]:
                 request=question.request,
                 placement=placement,
                 names=(name,),
+            )
+            return
+
+
+def _pool(question: Query) -> Iterator[Change]:
+    """Name a node in no pool, which a quota that names pools can't be made to allow."""
+    limit = question.cluster.quota.of(question.pod.namespace)
+    if limit is None or not limit.pools:
+        return
+    for node in question.kinds:
+        there = replace(node, pool=limit.pools[0])
+        placement = None if node.pool else question.fits(there, question.request)
+        if placement is not None:
+            yield Change(
+                kind=Kind.NODE_IN_POOL,
+                text=f"node {node.name} is put into pool {' or '.join(map(repr, limit.pools))}",
+                request=question.request,
+                placement=placement,
+                names=(node.name,),
             )
             return

@@ -153,10 +153,19 @@ def left_of(
     return Left(kinds=kinds, parts=parts)
 
 
-def raised(quota: Quota, usage: Usage, namespace: str, node: Node, placement: Placement) -> Quota:
+def raised(
+    quota: Quota,
+    usage: Usage,
+    namespace: str,
+    node: Node,
+    placement: Placement,
+    *,
+    without: Collection[str] = (),
+) -> Quota:
     """Return the least generous quota that allows `placement` beside what is used already.
 
-    A node without a pool, or a card without a model, is beyond any quota that names them.
+    A node without a pool, or a card without a model, is beyond any quota that names them. Pods
+    `without` (UIDs) don't count.
     """
     limit = quota.of(namespace)
     if limit is None:
@@ -168,7 +177,7 @@ def raised(quota: Quota, usage: Usage, namespace: str, node: Node, placement: Pl
             cards[model] = 0
     for name, now in cards.items():
         if more := matching(asked, name):
-            cards[name] = max(now, usage.used(namespace, name) + more)
+            cards[name] = max(now, usage.used(namespace, name, without=without) + more)
     if pools and node.pool and node.pool not in pools:
         pools = (*pools, node.pool)
     allowed = NamespaceQuota(cards=cards, pools=pools)

@@ -2,14 +2,16 @@
 
 import json
 import pathlib
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
 import pytest
 
 from gpustack.cli.main import main
+from gpustack.model.node import Node
 from gpustack.wire import schemas
-from tests.cli.snapshots import KEYS, node, pod, quota, write
+from tests.cli.snapshots import KEYS, NODE, node, pod, quota, write
 
 HOLDER = pod("holder", 60, 8, held=True)
 
@@ -44,9 +46,26 @@ def test_the_table_names_changes_and_where_the_pod_would_go(
     path = write(tmp_path, node(), HOLDER, pod("big", 200, 64))
     assert main(["explain", "big", "--snapshot", path]) == 1
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert lines[1].endswith("NoWholeCard 0")
+    assert lines[0] == "WOULD FIT IF NODE CARDS"  # of 300 nodes it would be far below
+    assert lines[lines.index("NODE ANSWER CARDS") + 1].endswith("NoWholeCard 0")
     assert "container 'main' asks 100 instead of 200 cores gpu1 main=1" in lines
     assert "pod default/holder ends gpu1 main=0,1" in lines
+
+
+def test_nodes_that_refuse_a_pod_are_grouped_by_their_reason(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = (node(replace(NODE, name=f"gpu{number}")) for number in range(2, 6))
+    cpus = (node(Node(name=f"cpu{number}")) for number in range(1, 3))
+    path = write(tmp_path, node(), *nodes, *cpus, pod("big", 1600, 0))
+    assert main(["explain", "big", "--snapshot", path]) == 1
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    at = lines.index("NODE ANSWER CARDS")
+    assert lines[at + 1 :] == [
+        "gpu1, gpu2, gpu3 and 2 more NoWholeCard: container 'main' on node gpu1: 16 whole cards "
+        "wanted (best-effort), 2 of 2 could serve -",
+        "cpu1, cpu2 NoCards: node cpu1 has no cards -",
+    ]
 
 
 def test_a_running_pod_is_told_why_it_is_there(

@@ -10,7 +10,7 @@ import pytest
 from gpustack.cli.main import main
 from gpustack.model.node import Node
 from gpustack.wire import schemas
-from tests.cli.snapshots import CARDS, KEYS, NODE, half_bad, node, pod, write
+from tests.cli.snapshots import CARDS, KEYS, NODE, half_bad, node, pod, quota, write
 
 DECISION = {KEYS.idx_prefix + "0": "7,8"}
 
@@ -181,3 +181,20 @@ def test_explain_says_that_no_single_change_is_enough(
     path = write(tmp_path, node(bare), pod("small", 50, 8))
     assert main(["explain", "small", "--snapshot", path]) == 1
     assert "no single change is enough" in capsys.readouterr().out
+
+
+def test_a_pod_short_of_cards_and_quota_is_told_both(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    holder = changed(pod("holder", 200, 0, held=True), namespace="other")
+    limits = quota('{"default": {"quota": {"T4": 1}}}')
+    path = write(tmp_path, node(), holder, pod("whole", 200, 0), limits)
+    status, answer, _ = ask(capsys, "whole", "--snapshot", path)
+    assert status == 1
+    told = {each["kind"]: (each["text"], each["also"]) for each in answer["changes"]}
+    also = "the quota of namespace 'default' allows 2 instead of 1 T4 cards"
+    assert told["pods-end"] == (f"pod other/holder ends, and {also}", also)
+    assert main(["explain", "whole", "--snapshot", path]) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "no single change is enough" not in shown
+    assert f"pod other/holder ends, and {also} gpu1" in shown

@@ -20,6 +20,8 @@ from tests.extender.client import eventually
 from tests.extender.mini_cluster import MiniCluster, pod
 from tests.model.machines import card
 
+ONE_ASKED = "of 1 node that kube-scheduler asked about, none fits"
+
 
 def machine(name: str, cards: int = 2, *, model: str = "NVIDIA T4", healthy: bool = True) -> Node:
     made = (card(i, uuid=f"{name}-{i}", model=model, healthy=healthy) for i in range(cards))
@@ -63,7 +65,9 @@ def test_the_event_of_a_share_names_the_card_with_most_free(mini: MiniCluster) -
     filter_nodes(mini, mini.create(pod("p", 60, 32)))
     eventually(lambda: any(each["reason"] == "InsufficientCore" for each in mini.api.events()))
     message = next(e["message"] for e in mini.api.events() if e["reason"] == "InsufficientCore")
-    assert message.startswith("no node of 3 fits: 2 InsufficientCore, 1 NoCards. ")
+    assert message.startswith(
+        "of 3 nodes that kube-scheduler asked about, none fits: 2 InsufficientCore, 1 NoCards. "
+    )
     assert "Closest is GPU 1 of gpu1: container 'main' on node gpu1: 60 cores" in message
     assert "the most that any acceptable card has free is 30 cores" in message
     assert "It would fit if container 'main' asks 30 instead of 60 cores" in message
@@ -90,7 +94,7 @@ def test_cards_that_the_pod_does_not_accept_are_not_close() -> None:
 def test_an_event_without_a_close_card_has_only_the_reasons() -> None:
     cluster = Cluster(machine("n1", 0))
     words = cluster.refuses(states.waiting("p", asks(40, 8)))
-    assert words.startswith("no node of 1 fits: 1 InsufficientCore")
+    assert words.startswith(f"{ONE_ASKED}: 1 InsufficientCore")
     assert "Closest" not in words
 
 
@@ -143,6 +147,20 @@ def test_an_event_names_no_pod_of_another_namespace(asked: int, told: str) -> No
     assert told in words
     assert "secret" not in words
     assert "hidden" not in words
+
+
+def test_an_event_tells_of_cards_and_quota_where_both_lack() -> None:
+    """The node alone says what lacks of its cards; the quota comes to light with the advice."""
+    cluster = Cluster(machine("n1", 1))
+    cluster.view.set_quota(Quota(namespaces={"default": NamespaceQuota(cards={"T4": 20})}))
+    cluster.runs("secret", asks(100), "n1", namespace="hidden")
+    words = cluster.refuses(states.waiting("p", asks(100)))
+    assert words.startswith(f"{ONE_ASKED}: 1 InsufficientCore. Closest is node n1: ")
+    assert (
+        "It would fit if 1 pod of other namespaces ends, which leaves room on node n1, and the "
+        "quota of namespace 'default' allows 1 instead of 0.2 T4 cards"
+    ) in words
+    assert "secret" not in words
 
 
 def test_searches_take_a_small_part_of_the_time() -> None:

@@ -1,5 +1,6 @@
 """The map shows every card of the cluster at once, in words for those who don't see it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,40 @@ def test_2400_cards_fit_on_one_screen(browser: Browser, tmp_path: Path) -> None:
         browser.waits(lambda: browser.count(".spot i") == 2400)
         assert browser.script("return document.querySelector('#map').offsetHeight") <= 900
         assert browser.problems() == []
+
+
+def contrast(one: str, other: str) -> float:
+    """Return by how much two colours (`rgb(1, 2, 3)`) differ, as WCAG 2.2 counts it."""
+    lights = []
+    for color in (one, other):
+        parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
+        linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+        lights.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
+    dark, light = sorted(lights)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_marks_and_fields_stand_out_from_what_is_behind(
+    browser: Browser, tmp_path: Path, dark: bool
+) -> None:
+    """https://www.w3.org/TR/WCAG22/#non-text-contrast; axe-core looks at texts alone."""
+    away = {**snapshots.node(), "spec": {"unschedulable": True}}
+    held = (snapshots.pod(f"held{number}", 100, 0, held=True) for number in range(2))
+    with at(of_file(snapshots.write(tmp_path, away, *held))) as url:
+        browser.open(url, dark=dark)
+        browser.waits(lambda: browser.count(".spot.away i") == 2)
+        drawn, border, field, paper = browser.script(
+            "const [cell, find, map] = ['.spot i', '#find', '#map'].map((each) =>"
+            " getComputedStyle(document.querySelector(each)));"
+            "return [cell.backgroundImage, cell.borderTopColor, find.borderTopColor,"
+            " map.backgroundColor]"
+        )
+        hatch, fill = drawn.split(", linear-gradient")
+        lines = [each for each in re.findall(r"rgba?\([^)]*\)", hatch) if not each.endswith(" 0)")]
+        allocated, free = re.findall(r"rgb\([^)]*\)", fill)
+        for behind in (allocated, free):
+            assert max(contrast(line, behind) for line in lines) >= 3
+        assert contrast(allocated, free) >= 3
+        assert contrast(border, paper) >= 3
+        assert contrast(field, paper) >= 3

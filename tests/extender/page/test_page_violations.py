@@ -44,6 +44,7 @@ def test_violations_come_and_go_at_their_pod(browser: Browser, mini: MiniCluster
     assert taker.startswith("default/a: 40 %, 8 GiB\nShareExceeded (container main) since ")
     assert shown(browser) == {"gpu1": "2 violations", "gpu2": ""}
     assert "Violations2 in 1 pod" in browser.text("#totals")
+    assert browser.text("#problems .chip.bad") == "!2 violations"
     Select(browser.find("#show")).select_by_value("trouble")
     browser.waits(lambda: list(shown(browser)) == ["gpu1"])
     say()

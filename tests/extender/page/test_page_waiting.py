@@ -7,6 +7,8 @@ from selenium.webdriver.common.keys import Keys as Press
 from selenium.webdriver.support.select import Select
 
 from tests.cli import snapshots
+from tests.extender.calls import filter_nodes
+from tests.extender.mini_cluster import MiniCluster, pod
 from tests.extender.page import fleet
 from tests.extender.page.browser import Browser
 from tests.extender.page.pages import at, of_file
@@ -52,6 +54,16 @@ def test_pods_alike_are_one_row_with_one_advice(browser: Browser, address: str) 
         browser.waits(lambda: "It would fit if" in browser.text(f"{row} .answer"))
         assert browser.find(f"{row} button").get_attribute("aria-expanded") == "true"
         assert browser.problems() == []
+
+
+def test_a_refusal_says_whose_count_of_nodes_it_is(browser: Browser, mini: MiniCluster) -> None:
+    """kube-scheduler asks about the nodes that its own filters leave, not about the cluster's."""
+    filter_nodes(mini, mini.create(pod("p", 400)), ["gpu1"])
+    browser.open(f"http://127.0.0.1:{mini.port}/")
+    why = "#waiting tbody td.why"
+    said = "Of 1 node that kube-scheduler asked about, none fits: 1 NoWholeCard (at "
+    browser.waits(lambda: browser.count(why) == 1 and browser.text(why).startswith(said))
+    assert browser.problems() == []
 
 
 def test_rows_are_sorted_and_searched_and_the_address_keeps_it(

@@ -98,7 +98,7 @@ def test_the_event_of_a_refusal_has_its_numbers(mini: MiniCluster) -> None:
     assert event["involvedObject"]["name"] == "big"
     assert event["type"] == "Warning"
     assert event["reason"] == "InsufficientMemory"
-    assert event["message"].startswith("no node of 3 fits: ")
+    assert event["message"].startswith("of 3 nodes that kube-scheduler asked about, none fits: ")
     assert "321" in event["message"]
 
 

@@ -19,7 +19,7 @@ from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ContainerRequest, PodRequest, Selector, Topology
 from gpustack.model.use import Use
-from tests.model.asking import alone, changes, fits, tenant
+from tests.model.asking import alone, changes, fits, in_pool, tenant
 from tests.model.clusters import NAMESPACES, clusters, without
 from tests.model.machines import WHOLE, card, grouped, node, pod, pods
 
@@ -177,19 +177,21 @@ def test_every_change_fits_and_one_unit_nearer_does_not(
     cluster: Cluster, request: PodRequest, namespace: str
 ) -> None:
     for change in changes(cluster, request, namespace).values():
-        then = carried_out(cluster, change)
+        then = carried_out(cluster, change, namespace)
         if then is not None:
             assert fits(then, change.request, namespace)
         for nearer_cluster, nearer in one_nearer(cluster, request, change):
             assert not fits(nearer_cluster, nearer, namespace)
 
 
-def carried_out(cluster: Cluster, change: Change) -> Cluster | None:
+def carried_out(cluster: Cluster, change: Change, namespace: str) -> Cluster | None:
     """The cluster after the change; None where the change is to hardware."""
+    if change.quota is not None:
+        cluster = replace(cluster, quota=change.quota)
     if change.kind is Kind.PODS_END:
         return without(cluster, [t for t in cluster.tenants if t.title in change.names])
-    if change.quota is not None:
-        return replace(cluster, quota=change.quota)
+    if change.kind is Kind.NODE_IN_POOL:
+        return in_pool(cluster, change, namespace)
     return None if change.kind in {Kind.CARDS_REPAIRED, Kind.MORE_CARDS} else cluster
 
 
@@ -197,11 +199,13 @@ def one_nearer(
     cluster: Cluster, request: PodRequest, change: Change
 ) -> Iterator[tuple[Cluster, PodRequest]]:
     """Yield the changes that are one unit smaller than `change`."""
+    if change.also and change.quota is not None:  # that both are needed, `test_more_quota` shows
+        cluster = replace(cluster, quota=change.quota)
     if change.kind is Kind.PODS_END:
         for staying in change.names:
             leaving = [t for t in cluster.tenants if t.title in change.names]
             yield without(cluster, [t for t in leaving if t.title != staying]), request
-    elif change.quota is not None:
+    elif change.kind is Kind.MORE_QUOTA and change.quota is not None:
         for name, limits in change.quota.namespaces.items():
             old = cluster.quota.namespaces[name]
             for model, most in limits.cards.items():
