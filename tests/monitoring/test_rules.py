@@ -1,4 +1,4 @@
-"""The rules of monitoring/rules: promtool takes them, and each alert says what to do."""
+"""promtool takes the rules and the page's configuration, and each alert says what to do."""
 
 import pathlib
 import re
@@ -15,6 +15,18 @@ TESTS = sorted((ROOT / "tests/monitoring/rules").glob("*.yml"))
 
 def test_promtool_accepts_every_rule() -> None:
     status, said = promtool("check", "rules", *RULES)
+    assert status == 0, said
+
+
+def test_promtool_accepts_the_configuration_of_the_page(tmp_path: pathlib.Path) -> None:
+    """Without its targets: Debian builds Prometheus without `kubernetes_sd_configs`."""
+    [block] = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    configuration = yaml.safe_load(block)
+    for job in configuration["scrape_configs"]:
+        del job["kubernetes_sd_configs"]
+    path = tmp_path / "prometheus.yml"
+    path.write_text(yaml.safe_dump(configuration), "utf-8")
+    status, said = promtool("check", "config", "--syntax-only", path)  # its files are a cluster's
     assert status == 0, said
 
 
