@@ -31,6 +31,7 @@ def search(question: Query) -> Iterator[Change]:
                 options.append((*_increase(now, then, namespace), node.name, then, again))
     if options:
         *_, then, placement = min(options, key=lambda each: each[:3])
+        then, placement = _lowered(question, then, placement)
         yield Change(
             kind=Kind.MORE_QUOTA,
             text=_told(now, then, namespace),
@@ -38,6 +39,40 @@ def search(question: Query) -> Iterator[Change]:
             placement=placement,
             quota=then,
         )
+
+
+def _lowered(question: Query, then: Quota, placement: Placement) -> tuple[Quota, Placement]:
+    """Lower a quota for as long as a hundredth less of one model is enough somewhere.
+
+    `others` leaves out whole models, and doesn't try which container stands on which.
+    """
+    now, namespace = question.cluster.quota, question.pod.namespace
+    while True:
+        lower = (_somewhere(question, less) for less in _one_less(now, then, namespace))
+        found = next(filter(None, lower), None)
+        if found is None:
+            return then, placement
+        node, placement = found
+        then = check.raised(now, question.usage, namespace, node, placement)
+
+
+def _somewhere(question: Query, quota: Quota) -> tuple[Node, Placement] | None:
+    """Return a node that the pod gets cards of within a quota, and which."""
+    placer = question.within(quota)
+    for node in question.kinds:
+        answer = placer(node, question.request)
+        if isinstance(answer, Placement):
+            return node, answer
+    return None
+
+
+def _one_less(now: Quota, then: Quota, namespace: str) -> Iterator[Quota]:
+    """Yield the quota with a hundredth less of each model that it raises."""
+    limit, old = then.namespaces[namespace], now.namespaces[namespace].cards
+    for name, most in limit.cards.items():
+        if most > old.get(name, 0):
+            less = replace(limit, cards={**limit.cards, name: most - 1})
+            yield Quota(namespaces={**then.namespaces, namespace: less})
 
 
 def beside(question: Query, find: Callable[[Query], Iterable[Change]]) -> tuple[Change, ...]:

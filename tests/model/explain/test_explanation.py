@@ -131,6 +131,16 @@ def test_the_cheaper_quota_increase_is_named_on_a_node_with_two_models() -> None
     )
 
 
+def test_the_least_quota_decides_which_container_gets_which_model() -> None:
+    there = Node(name="node", cards=(card(0, model="Tesla P40"), card(1, model="Tesla T4")))
+    quota = Quota(namespaces={"team-a": NamespaceQuota(cards={"P40": 1, "tesla": 156})})
+    found = changes(alone(there, quota=quota), pod((84, 8), (100, 0)))
+    assert found[Kind.MORE_QUOTA].text == (
+        "the quota of namespace 'team-a' allows 0.84 instead of 0.01 P40 cards and 1.84 instead of"
+        " 1.56 tesla cards"
+    )
+
+
 def test_a_share_in_place_of_a_whole_card_says_how_much_memory_it_has() -> None:
     found = changes(alone(node(1, taken={0: Use(cores=30)})), pod((100, 8)))
     assert found[Kind.FEWER_CORES].text == (
