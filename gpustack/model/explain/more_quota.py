@@ -48,22 +48,12 @@ def _lowered(question: Query, then: Quota, placement: Placement) -> tuple[Quota,
     """
     now, namespace = question.cluster.quota, question.pod.namespace
     while True:
-        lower = (_somewhere(question, less) for less in _one_less(now, then, namespace))
-        found = next(filter(None, lower), None)
+        under = map(question.under, _one_less(now, then, namespace))
+        found = next(filter(None, (each.somewhere(question.request) for each in under)), None)
         if found is None:
             return then, placement
-        node, placement = found
+        placement, node = found, question.cluster.nodes[found.node]
         then = check.raised(now, question.usage, namespace, node, placement)
-
-
-def _somewhere(question: Query, quota: Quota) -> tuple[Node, Placement] | None:
-    """Return a node that the pod gets cards of within a quota, and which."""
-    placer = question.within(quota)
-    for node in question.kinds:
-        answer = placer(node, question.request)
-        if isinstance(answer, Placement):
-            return node, answer
-    return None
 
 
 def _one_less(now: Quota, then: Quota, namespace: str) -> Iterator[Quota]:

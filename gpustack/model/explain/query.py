@@ -1,5 +1,6 @@
 """One refused pod and its cluster, and the one way in which every search asks: by placing again."""
 
+import copy
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -91,9 +92,12 @@ class Query:
         return self._within(quota, self.usage, self.pod.namespace, self.policy, without=without)
 
     def under(self, quota: Quota) -> "Query":
-        """Return the same question in a cluster with another quota."""
-        cluster = replace(self.cluster, quota=quota)
-        return Query(cluster, self.pod, self.policy, self.placer, self._within)
+        """Return the same question in a cluster with another quota of the same namespaces."""
+        found = copy.copy(self)  # nodes, and what bars them, don't depend on the quota
+        found.cluster = replace(self.cluster, quota=quota)
+        found.usage = found.cluster.usage(self.pod.namespace)  # claims count by a quota's names
+        found.ask = found.within(quota)
+        return found
 
     @property
     def limited(self) -> bool:
