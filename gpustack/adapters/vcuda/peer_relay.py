@@ -21,6 +21,8 @@ import struct
 import threading
 from typing import Final
 
+from gpustack.adapters.accepting import accept
+
 logger = logging.getLogger(__name__)
 
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid: struct ucred (unix(7))
@@ -183,7 +185,7 @@ class PeerRelay:
                 await asyncio.sleep((1 - tokens) / bounds.a_second)
                 continue
             try:
-                client, _ = await loop.sock_accept(listener)
+                client = await accept(listener)
             except OSError as error:
                 logger.warning("connection not taken socket=%s: %s", name, error)
                 await asyncio.sleep(_PAUSE_SECONDS)

@@ -111,10 +111,13 @@ def test_registrations_of_one_pod_are_few_a_second(tmp_path: pathlib.Path) -> No
 
 
 def test_sockets_come_and_go_while_it_runs(
-    served: _Served, program: pathlib.Path, tmp_path: pathlib.Path
+    served: _Served,
+    program: pathlib.Path,
+    tmp_path: pathlib.Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     descriptors = len(os.listdir("/proc/self/fd"))
-    for round_ in range(20):
+    for round_ in range(300):
         name = f"more{round_}"
         (tmp_path / name).mkdir()
         listener = socket.socket(socket.AF_UNIX)
@@ -127,6 +130,7 @@ def test_sockets_come_and_go_while_it_runs(
                 pass
     assert _register(served, program, "one") < _SECONDS
     assert len(os.listdir("/proc/self/fd")) - descriptors < 10
+    assert not caplog.records, "a connection was lost as its socket went"
 
 
 def test_only_root_reaches_the_server_behind_the_relay(served: _Served) -> None:
