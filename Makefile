@@ -36,6 +36,10 @@ $(VENV)/.complete:
 .PHONY: setup
 setup: $(VENV)/.complete ## Install the tools that the other targets use
 
+.PHONY: path
+path: ## Print the folder of what setup installs, Ansible among it, for your PATH
+	@echo $(VENV)/bin
+
 .PHONY: lock
 lock: setup ## Resolve the dependencies of pyproject.toml again
 	$(COMPILE) pyproject.toml --all-extras --group ansible --group lint --group docs --group test --group hosts --group bench \

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import io
 import pathlib
 import threading
 from collections.abc import Callable, Iterator
@@ -118,6 +119,19 @@ def test_a_pod_of_each_kind_runs_and_is_removed(
     limits = [each["spec"]["containers"][0]["resources"]["limits"] for each in cluster.pods]
     assert [each[KEYS.vcuda_core] for each in limits] == ["10", "100"]
     assert left(api) == []
+
+
+def test_on_a_terminal_the_pods_that_ended_are_counted(
+    api: FakeKubeApi, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", terminal)
+    words = (*kubeconfig(api, tmp_path), "--run-pods", IMAGE)
+    with serving(api):
+        assert main(["doctor", *words]) == 0
+    for kind in ("share", "whole card"):
+        assert f"\r{kind}: 100 % of 1 pods\n" in terminal.getvalue()
 
 
 def test_pods_go_where_and_by_whom_they_are_told(

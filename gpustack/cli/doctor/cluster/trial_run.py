@@ -98,7 +98,8 @@ class _Runner:
                     yield trial
                 else:
                     made[trial.pod["metadata"]["name"]] = trial
-            yield from self._finish(made, until)
+            if made:
+                yield from self._finish(kind, made, until)
         finally:
             for name in made:
                 self._remove(name)
@@ -113,14 +114,17 @@ class _Runner:
         except KubeError as error:
             return replace(trial, problem=f"the API server refuses the pod: {error}")
 
-    def _finish(self, made: Mapping[str, Trial], until: float) -> Iterator[Trial]:
+    def _finish(self, kind: TrialKind, made: Mapping[str, Trial], until: float) -> Iterator[Trial]:
         """Wait for the pods to end, or for the moment, and yield what became of each."""
-        if not made:
-            return
+        tell = printing.progress(kind.name) or (lambda _done, _total: None)
         latest = self._latest(made)
-        while not all(map(finished, latest.values())) and time.monotonic() < until:
+        while (ended := sum(map(finished, latest.values()))) < len(made):
+            tell(ended, len(made))
+            if time.monotonic() >= until:
+                break
             time.sleep(_POLL_SECONDS)
             latest = self._latest(made)
+        tell(len(made), len(made))  # nothing more is waited for
         for name, pod in latest.items():
             printed = self._printed(name) if finished(pod) else ""
             yield replace(made[name], pod=pod, printed=printed)
