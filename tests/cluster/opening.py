@@ -34,9 +34,15 @@ def find_site(name: str) -> Site:
     )
 
 
-def open_site(name: str, *, gpu_hosts: int) -> Site:
-    """Start the hosts and their cluster; whatever ran under the name before is removed."""
-    testbed("up", "--name", name, "--gpu-hosts", str(gpu_hosts))
+def open_site(name: str, *, gpu_hosts: int | None) -> Site:
+    """Start the hosts and their cluster; whatever ran under the name before is removed.
+
+    Args:
+        name: the testbed's.
+        gpu_hosts: how many; None for a single host that carries the control plane, too.
+    """
+    number = ("--one-host",) if gpu_hosts is None else ("--gpu-hosts", str(gpu_hosts))
+    testbed("up", "--name", name, *number)
     return find_site(name)
 
 

@@ -28,7 +28,9 @@ def parser() -> argparse.ArgumentParser:
     build.add_argument("--policy-scheduler", action="store_true", help="also kube-scheduler 1.22")
     add("repository", "build the simulated driver's package again")
     up = add_named("up", "start a control-plane host and GPU hosts, with a cluster on them")
-    up.add_argument("--gpu-hosts", type=int, default=2, metavar="N", help="default: 2")
+    number = up.add_mutually_exclusive_group()
+    number.add_argument("--gpu-hosts", type=int, default=2, metavar="N", help="default: 2")
+    number.add_argument("--one-host", action="store_true", help="a GPU host with a control plane")
     up.add_argument("--no-cluster", action="store_true", help="hosts only")
     up.add_argument("--cards", type=pathlib.Path, metavar="FILE", help="the hosts' cards")
     add_named("down", "stop a testbed; nothing of it is left")
@@ -84,7 +86,7 @@ def _run(chosen: argparse.Namespace) -> int:
 def _up(chosen: argparse.Namespace) -> None:
     started = testbed.up(
         chosen.name,
-        gpu_hosts=chosen.gpu_hosts,
+        gpu_hosts=None if chosen.one_host else chosen.gpu_hosts,
         with_cluster=not chosen.no_cluster,
         cards_file=chosen.cards,
     )

@@ -57,8 +57,8 @@ class Testbed:
 
     @property
     def control_plane(self) -> Host:
-        """Return the host that carries the API server."""
-        return next(host for host in self.hosts if host.role is Role.CONTROL_PLANE)
+        """Return the host that carries the API server: the only one, where one is all."""
+        return self.hosts[0]
 
     @property
     def gpu_hosts(self) -> tuple[Host, ...]:
@@ -118,12 +118,12 @@ def check_name(name: str) -> str:
     return name
 
 
-def plan(name: str, gpu_hosts: int, subnet: str, *, cluster: bool) -> Testbed:
+def plan(name: str, gpu_hosts: int | None, subnet: str, *, cluster: bool) -> Testbed:
     """Lay out a testbed of one control plane and some GPU hosts in a network.
 
     Args:
         name: The testbed's name.
-        gpu_hosts: How many GPU hosts, at least 0.
+        gpu_hosts: How many GPU hosts, at least 0; None for a single host that is both.
         subnet: The podman network's addresses, as ``10.89.3.0/24``.
         cluster: Whether Kubernetes is to run on the hosts.
 
@@ -131,11 +131,14 @@ def plan(name: str, gpu_hosts: int, subnet: str, *, cluster: bool) -> Testbed:
         TestbedError: The network has too few addresses.
     """
     addresses = ipaddress.IPv4Network(subnet)
-    if FIRST_ADDRESS + gpu_hosts >= addresses.num_addresses - 1:
+    last = 1 if gpu_hosts is None else gpu_hosts
+    if FIRST_ADDRESS + last >= addresses.num_addresses - 1:
         raise progress.TestbedError(f"{subnet} has no room for {gpu_hosts} GPU hosts")
     base = addresses.network_address + FIRST_ADDRESS
-    hosts = [Host(name="cp1", role=Role.CONTROL_PLANE, number=0, address=str(base))]
-    for number in range(1, gpu_hosts + 1):
+    hosts = []
+    if gpu_hosts is not None:
+        hosts.append(Host(name="cp1", role=Role.CONTROL_PLANE, number=0, address=str(base)))
+    for number in range(1, last + 1):
         address = str(base + number)
         hosts.append(Host(name=f"gpu{number}", role=Role.GPU, number=number, address=address))
     return Testbed(name=check_name(name), cluster=cluster, hosts=tuple(hosts))

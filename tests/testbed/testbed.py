@@ -29,13 +29,13 @@ def build(*, kubernetes_too: bool = True, policy_scheduler: bool = False) -> Non
 
 
 def up(
-    name: str, *, gpu_hosts: int, with_cluster: bool, cards_file: pathlib.Path | None = None
+    name: str, *, gpu_hosts: int | None, with_cluster: bool, cards_file: pathlib.Path | None = None
 ) -> description.Testbed:
     """Start a testbed anew and return it; the rest of one of that name is removed first.
 
     Args:
         name: Its name.
-        gpu_hosts: How many GPU hosts.
+        gpu_hosts: How many GPU hosts; None for a single host that is the control plane, too.
         with_cluster: Whether Kubernetes runs on them.
         cards_file: A description of their cards; without it two linked A100 each.
 
@@ -61,7 +61,7 @@ def down(name: str) -> None:
     description.forget(name)
 
 
-def _plan(name: str, gpu_hosts: int, with_cluster: bool) -> description.Testbed:
+def _plan(name: str, gpu_hosts: int | None, with_cluster: bool) -> description.Testbed:
     subnet = hosts.create_network(name)
     testbed = description.plan(name, gpu_hosts, subnet, cluster=with_cluster)
     testbed.state.mkdir(parents=True)
@@ -98,7 +98,7 @@ def _entries(
     if keys is not None:
         if host.role is description.Role.GPU:
             entries += layout.gpu_node(host, keys)
-        else:
+        if host == testbed.control_plane:
             entries += layout.control_plane(testbed, keys)
     return entries
 
@@ -112,6 +112,6 @@ def _mounts(testbed: description.Testbed, host: description.Host) -> dict[str, p
         mounts[layout.SIMGPU_REPOSITORY] = repository.folder()
         if testbed.cluster:
             mounts[layout.IMAGES] = images.folder()
-    elif testbed.cluster:
+    if testbed.cluster and host == testbed.control_plane:
         mounts[layout.POLICY_PROGRAMS] = kubernetes.POLICY.bin
     return mounts

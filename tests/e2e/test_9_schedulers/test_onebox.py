@@ -1,13 +1,15 @@
 """One node with a driver gets its first share as docs/onebox.md says, beside a foreign scheduler.
 
-The cluster has one GPU host, and its control plane is in no inventory. It lies as kubeadm's does.
+The cluster is that host: its control plane lies there as kubeadm's does, with kubeadm's taint.
 """
 
 import collections.abc
 import dataclasses
 import json
+import os
 import pathlib
 import re
+import subprocess
 import time
 
 import pytest
@@ -25,6 +27,8 @@ pytestmark = [pytest.mark.testbed, pytest.mark.nightly]
 
 NAME, HOST = "onebox", "gpu1"
 PAGE = (layout.ROOT / "docs" / "onebox.md").read_text("utf-8")
+MADE = ["make bundle", 'export PATH="$(make -s path):$PATH"']
+TAINT = "node-role.kubernetes.io/control-plane"
 COMMANDS = re.findall(r"^ansible-playbook -i inventories/mysite (\S+)$", PAGE, re.MULTILINE)
 [POD] = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)]
 FIRST_SHARE_SECONDS = 600
@@ -33,13 +37,13 @@ CONFIRMED = "--extra-vars=uninstall_confirmed=true"
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Box(Site):
-    """A testbed of which the inventory has one host alone."""
+    """A testbed of one host."""
 
     inventory: str
 
-    def run(self, path: str, *extra: str) -> rollout.Recap:
-        """Run a playbook, by its path, on the host."""
-        done = rollout.run_playbook(self.name, path, *extra, inventory=self.inventory)
+    def run(self, path: str, *extra: str, root: pathlib.Path = layout.ROOT) -> rollout.Recap:
+        """Run a playbook of a checkout, by its path, on the host."""
+        done = rollout.run_playbook(self.name, path, *extra, root=root, inventory=self.inventory)
         assert list(done) == [HOST]
         return done[HOST]
 
@@ -66,7 +70,8 @@ def lay_inventory(path: pathlib.Path, kubeconfig: pathlib.Path) -> None:
 @pytest.fixture(scope="module")
 def box() -> collections.abc.Iterator[Box]:
     """Start the hosts; the GPU host has no driver yet."""
-    site = opening.open_site(NAME, gpu_hosts=1)
+    site = opening.open_site(NAME, gpu_hosts=None)
+    site.kubectl.run("taint", "nodes", HOST, f"{TAINT}:NoSchedule")
     path = site.state / "box.yml"
     lay_inventory(path, site.state / "admin.kubeconfig")
     yield Box(name=NAME, state=site.state, kubectl=site.kubectl, inventory=str(path))
@@ -76,7 +81,7 @@ def box() -> collections.abc.Iterator[Box]:
 @pytest.fixture(scope="module")
 def found(box: Box) -> str:
     """Give what the control plane runs with before ours comes."""
-    return theirs(box)
+    return theirs(box, HOST)
 
 
 @pytest.fixture(scope="module")
@@ -137,10 +142,30 @@ def test_a_port_that_is_taken_is_named(box: Box, port: int, variable: str) -> No
         box.on(HOST, "systemctl", "stop", "other")
 
 
+def prepare(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """Return a clone with its bundle, by the page's words; nothing of it was built or fetched."""
+    clone = folder / "clone"
+    subprocess.run(["git", "clone", "-q", layout.ROOT, clone], check=True)
+    assert "```\n" + "\n".join(MADE) + "\n" in PAGE
+    done = subprocess.run(
+        ["bash", "-euc", "\n".join(("exec 3>&1 >&2", *MADE, 'echo "$PATH" >&3'))],
+        cwd=clone, env={**os.environ, "GPUSTACK_CACHE": str(folder / "cache")},
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    monkeypatch.setenv("PATH", done.stdout.strip())
+    return clone
+
+
 @pytest.mark.usefixtures("driver")
-def test_the_page_leads_to_a_share_within_ten_minutes(box: Box, found: str) -> None:
+def test_the_page_leads_to_a_share_within_ten_minutes(
+    box: Box, found: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun = time.monotonic()
-    box.run(COMMANDS[0])
+    clone = prepare(tmp_path, monkeypatch)
+    print(f"bundle after {time.monotonic() - begun:.0f} s")
+    box.run(COMMANDS[0], root=clone)
+    assert f"`kubectl taint nodes --all {TAINT}-`" in PAGE
+    box.kubectl.run("taint", "nodes", "--all", f"{TAINT}-")
     container = {
         **POD["spec"]["containers"][0],
         "image": workloads.CUDA_IMAGE, "imagePullPolicy": "Never",
@@ -151,7 +176,7 @@ def test_the_page_leads_to_a_share_within_ten_minutes(box: Box, found: str) -> N
     print(f"first share after {took:.0f} s")
     assert took < FIRST_SHARE_SECONDS
     assert "8192MiB" in box.kubectl.execute("share", "/usr/local/nvidia/bin/nvidia-smi")
-    assert theirs(box) == found
+    assert theirs(box, HOST) == found
 
 
 def test_a_second_run_changes_nothing(box: Box) -> None:
@@ -167,4 +192,4 @@ def test_uninstall_leaves_the_driver_and_nothing_else(box: Box, found: str) -> N
     left = box.kubectl.run("get", kinds, "--output=name", "--namespace=kube-system")
     assert "gpustack" not in left
     assert "GPU 0" in box.on(HOST, "nvidia-smi", "--list-gpus")
-    assert theirs(box) == found
+    assert theirs(box, HOST) == found

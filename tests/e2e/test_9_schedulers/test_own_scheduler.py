@@ -20,10 +20,10 @@ SHARE = {workloads.CORE: "30", workloads.MEMORY: "8"}
 UNIT = "gpustack-scheduler.service"
 
 
-def theirs(site: Site) -> str:
+def theirs(site: Site, host: str = "cp1") -> str:
     """Return what the cluster's scheduler runs with, and since when."""
-    unit = site.on("cp1", "systemctl", "show", "--property=MainPID,ExecStart", "kube-scheduler")
-    folder = site.on("cp1", "sh", "-c", "cd /etc/kubernetes && find . -type f | xargs sha256sum")
+    unit = site.on(host, "systemctl", "show", "--property=MainPID,ExecStart", "kube-scheduler")
+    folder = site.on(host, "sh", "-c", "cd /etc/kubernetes && find . -type f | xargs sha256sum")
     return unit + folder
 
 
