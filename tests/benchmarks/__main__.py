@@ -8,7 +8,7 @@ import pathlib
 import platform
 import sys
 
-from tests.benchmarks import agent, checkpoint, gpu, hook, model, page, planning
+from tests.benchmarks import agent, checkpoint, gpu, hook, model, page, planning, rollout
 from tests.benchmarks.scheduling import hostile
 from tests.benchmarks.scheduling import section as scheduling
 
@@ -28,6 +28,7 @@ SECTIONS = {
     "checkpoint": checkpoint.section,
     "agent": agent.section,
     "hook": hook.section,
+    "rollout": rollout.section,
 }
 
 
