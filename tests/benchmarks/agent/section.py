@@ -33,7 +33,7 @@ _HEALTH: Final = {"poll_seconds": 3}  # the default; tests ask thirty times as o
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 # Percent of a core of the same three, by this program with the agent of commit 0e2e7b3.
 _BEFORE: Final = ("2.25 %", "18.50 %", "21.83 %")
-_ROOT: Final = pathlib.Path(__file__).resolve().parents[2]
+_ROOT: Final = pathlib.Path(__file__).resolve().parents[3]
 _CGROUP: Final = pathlib.Path("/sys/fs/cgroup")
 
 
@@ -184,7 +184,7 @@ class _Node:
     def agent(self) -> Iterator[int]:
         """Run the agent; give its PID once it has registered."""
         self.host.settings()
-        command = [sys.executable, "-m", "tests.benchmarks.agent_process", str(self.host.root)]
+        command = [sys.executable, "-m", "tests.benchmarks.agent.process", str(self.host.root)]
         source = os.environ.get("AGENT_SOURCE", "")  # of another version, to compare with
         path = os.pathsep.join(filter(None, (source, str(_ROOT))))
         env = self._machine.env | {"PYTHONPATH": path}
@@ -204,7 +204,7 @@ class _Node:
         """Run a process on a card in each of these pods' containers."""
         folders = [str(self.host.folder(pod, "c0")) for pod in pods]
         hook = str(self.host.files.hook)
-        command = [sys.executable, "-m", "tests.benchmarks.agent_tenants", str(_MAPPINGS), hook]
+        command = [sys.executable, "-m", "tests.benchmarks.agent.tenants", str(_MAPPINGS), hook]
         groups = []
         with subprocess.Popen(
             [*command, *folders], env=self._machine.env, text=True,
