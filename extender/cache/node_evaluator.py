@@ -29,7 +29,7 @@ from gpustack.model.node import Node
 from gpustack.model.place import place, within
 from gpustack.model.placement import Placement, Placer
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota.check import Violation, check_amounts
+from gpustack.model.quota.check import Violation, check_amounts, others_may_do
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
@@ -247,9 +247,11 @@ class NodeEvaluator:
         mended: dict[object, NodeResult],
         time: SearchTime,
     ) -> NodeResult:
-        """Ask a node of several models again, for cards that the quota allows."""
-        models = {card.model for card in base.cards}
-        if reason is Reason.POOL_FORBIDDEN or len(models) < 2:
+        """Ask a node again, for cards that the quota allows, where others may do."""
+        with self._view.lock:
+            limits = self._view.quota, self._view.usage, pod.namespace
+            others = others_may_do(*limits, base, _shape(pod), without=(pod.uid,))
+        if reason is Reason.POOL_FORBIDDEN or not others:
             return REFUSED[reason]
         if time.is_over():
             return _NOT_SEARCHED

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from gpustack.model.model_name import model_matches
+from gpustack.model.model_name import label_safe_model, model_matches
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.quota.claim import Claim
@@ -18,6 +18,7 @@ from gpustack.model.quota.fewer_models import Left
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.quota.usage import Usage, amounts, matching
 from gpustack.model.refusal import Reason
+from gpustack.model.request import PodRequest
 from gpustack.model.units import cards_text
 
 _LARGEST_NAMED: Final = 3  # a refusal names so many of the pods that use the quota
@@ -82,6 +83,26 @@ def check_amounts(
             words = partial(_of_amount, usage, namespace, name, amount, without)
             return Violation(Reason.QUOTA_EXCEEDED, words)
     return None
+
+
+def others_may_do(
+    quota: Quota,
+    usage: Usage,
+    namespace: str,
+    node: Node,
+    request: PodRequest,
+    *,
+    without: Collection[str] = (),
+) -> bool:
+    """Say whether a pod may keep to the quota on other cards of a node than those that break it.
+
+    On cards of one model it takes as much of each as of any, but for init containers.
+    """
+    models = {label_safe_model(card.model) for card in node.cards}
+    if len(models) > 1 or not request.held_varies:
+        return len(models) > 1
+    least = dict.fromkeys(models, sum(each.cores for each in request.running))
+    return check_amounts(quota, usage, namespace, node, least, without=without) is None
 
 
 def exceeds(quota: Quota, usage: Usage, claim: Claim) -> bool:

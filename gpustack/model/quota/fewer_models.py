@@ -12,7 +12,7 @@ from typing import Final
 from gpustack.model.model_name import label_safe_model
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, Placer
-from gpustack.model.request import ContainerKind, PodRequest
+from gpustack.model.request import PodRequest
 from gpustack.model.search.demand import usable
 from gpustack.model.search.exclusion import avoiding
 from gpustack.model.units import CORES_PER_CARD
@@ -41,12 +41,11 @@ class Left:
 
 def within_reach(node: Node, request: PodRequest, left: Left) -> bool:
     """Say whether what is left of all kinds together may be enough for the pod."""
-    if len(set(left.kinds.values())) < 2:
+    if len(set(left.kinds.values())) < 2 and not request.held_varies:
         return False
     cards = _by_kind(node, request, left.kinds)
     parts = (min(left.parts[kind], CORES_PER_CARD * len(cards[kind])) for kind in cards)
-    needed = sum(each.cores for each in request.containers if each.kind is not ContainerKind.INIT)
-    return sum(max(0, part) for part in parts) >= needed
+    return sum(max(0, part) for part in parts) >= sum(each.cores for each in request.running)
 
 
 def others(

@@ -22,6 +22,7 @@ from gpustack.model.placement import (
     ContainerPlacement,
     Placement,
     apply,
+    holds,
     inherited_minors,
     placed,
     sidecars_before,
@@ -37,7 +38,9 @@ from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import Use
 
 Accepts = Callable[[Placement], bool]
-"""Says yes or no to a placement; to two that differ only in cards of one model, the same."""
+"""Says yes or no to a placement.
+
+To two that differ only in cards of one model it says the same, unless init containers are there."""
 
 _STEP_LOOKS = 20
 """What entering a step costs beside one look at each card."""
@@ -188,13 +191,20 @@ class Attempt:
             # Init containers see which cards the pod holds, and what runs beside them.
             beside = self._done[: self._running]
             side = tuple(each for each in beside if each.kind is ContainerKind.SIDECAR)
-            return at, state.uses, own, side
+            return at, state.uses, own, side, self._held()
         if self._request.topology is not Topology.BEST_EFFORT and self._steps[at].whole_cards:
             return at, state.uses
         # Which card is which doesn't matter any more.
         uses = state.uses
         return at, *sorted((uses[i].cores, uses[i].memory_units, self._marks[i])
                            for i in self._usable)  # fmt: skip
+
+    def _held(self) -> frozenset[tuple[int, Use]]:
+        """Return what the pod holds so far of each card, where that decides about all of it."""
+        if self._accepts is None:
+            return frozenset()
+        so_far = Placement(node=self._node.name, containers=tuple(self._done))
+        return frozenset(holds(self._node, so_far).items())
 
     def _beside(self, step: ContainerRequest) -> Node:
         """Return the node as an init container finds it."""

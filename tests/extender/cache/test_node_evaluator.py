@@ -20,7 +20,7 @@ from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest, Selector, Strategy
 from gpustack.model.verification import verify
 from tests.extender.states import bound, known, running, view, waiting
-from tests.model.machines import card, pod
+from tests.model.machines import card, pod, with_inits
 
 
 def cluster(*nodes: Node) -> NodeEvaluator:
@@ -152,6 +152,22 @@ def test_a_node_of_two_models_gives_the_one_that_the_quota_allows() -> None:
     placement = answers.placement(asked, "n0", said.of("n0"))
     assert placement.containers[0].uuids == ("t",)
     assert verify(Node(name="n0", cards=cards), placement, CARD) is None
+
+
+@pytest.mark.parametrize(("hundredths", "reason"), [(90, None), (79, Reason.QUOTA_EXCEEDED)])
+def test_an_init_container_gets_the_card_that_the_quota_allows(
+    monkeypatch: pytest.MonkeyPatch, hundredths: int, reason: Reason | None
+) -> None:
+    """On the one card it takes 10 hundredths more than the pod has there, on the other 30."""
+    answers = cluster(host("n0", cards=2))
+    limit = NamespaceQuota(cards={"P40": hundredths})
+    answers._view.set_quota(Quota(namespaces={"default": limit}))
+    asked = waiting("a", with_inits(pod((50, 40), (30, 41)), (60, 1)))
+    assert reasons(answers, asked) == {"n0": reason}
+    # Where the containers alone are too much, nothing more is searched.
+    monkeypatch.setattr(answers, "within_quota", None)
+    if reason is not None:
+        assert reasons(answers, asked) == {"n0": reason}
 
 
 @pytest.mark.parametrize(
