@@ -214,7 +214,7 @@ class NodeEvaluator:
         self, pod: PodState, names: Sequence[str], found: list[NodeResult], time: SearchTime
     ) -> None:
         """Replace the answers that the quota of the pod's namespace forbids."""
-        verdicts: dict[object, Violation | None] = {}
+        verdicts: dict[object, tuple[Violation | None, bool]] = {}
         forbidden: list[tuple[int, Node, Reason]] = []
         for at, (name, answer) in enumerate(zip(names, found, strict=True)):
             base = self._view.base(name)
@@ -224,12 +224,18 @@ class NodeEvaluator:
             # whose models have changed since its answer must not speak for the others.
             looked_at = base.pool, answer.held
             if looked_at not in verdicts:
-                held = dict(answer.held)
                 with self._view.lock:
                     limits = self._view.quota, self._view.usage, pod.namespace
-                    verdicts[looked_at] = check_amounts(*limits, base, held, without=(pod.uid,))
-            broken = verdicts[looked_at]
-            if broken is not None:
+                    asked = *limits, base, dict(answer.held)
+                    broken = check_amounts(*asked, without=(pod.uid,))
+                    others = others_may_do(*asked, request=_shape(pod), without=(pod.uid,))
+                verdicts[looked_at] = broken, others
+            broken, others = verdicts[looked_at]
+            if broken is None:
+                continue
+            found[at] = REFUSED[broken.reason]
+            others = others or len({card.model for card in base.cards}) > 1
+            if others and broken.reason is not Reason.POOL_FORBIDDEN:
                 forbidden.append((at, base, broken.reason))
         # None of these answers is remembered: where time is short, the next question goes on.
         forbidden.sort(key=lambda each: each[0] < self._mended)
@@ -247,12 +253,7 @@ class NodeEvaluator:
         mended: dict[object, NodeResult],
         time: SearchTime,
     ) -> NodeResult:
-        """Ask a node again, for cards that the quota allows, where others may do."""
-        with self._view.lock:
-            limits = self._view.quota, self._view.usage, pod.namespace
-            others = others_may_do(*limits, base, _shape(pod), without=(pod.uid,))
-        if reason is Reason.POOL_FORBIDDEN or not others:
-            return REFUSED[reason]
+        """Ask a node again, for cards that the quota allows."""
         if time.is_over():
             return _NOT_SEARCHED
         node = self.node(pod, base.name)

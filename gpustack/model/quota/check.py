@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from gpustack.model.model_name import label_safe_model, model_matches
+from gpustack.model.model_name import model_matches
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement
 from gpustack.model.quota.claim import Claim
@@ -90,18 +90,18 @@ def others_may_do(
     usage: Usage,
     namespace: str,
     node: Node,
-    request: PodRequest,
+    asked: Mapping[str, int],
     *,
+    request: PodRequest,
     without: Collection[str] = (),
 ) -> bool:
-    """Say whether a pod may keep to the quota on other cards of a node than those that break it.
+    """Say whether a pod that may not hold `asked` may hold less on other cards of the one model.
 
-    On cards of one model it takes as much of each as of any, but for init containers.
+    It takes as much of each of them, but for ordinary init containers.
     """
-    models = {label_safe_model(card.model) for card in node.cards}
-    if len(models) > 1 or not request.held_varies:
-        return len(models) > 1
-    least = dict.fromkeys(models, sum(each.cores for each in request.running))
+    if not request.held_varies or len(asked) != 1:
+        return False
+    least = dict.fromkeys(asked, sum(each.cores for each in request.running))
     return check_amounts(quota, usage, namespace, node, least, without=without) is None
 
 
