@@ -59,8 +59,8 @@ def others(
 
     Whole models are left out first, small sets of them before large ones. With `left`, its kinds
     stand for the models, and every set has those of which no container may have a card. Last, for a
-    pod of several cards, come sets that leave no more cards of a kind than may be taken. It ends
-    where it no longer `goes_on`, which is asked before each search.
+    pod of several cards, come sets that leave no more cards of a kind than may be taken; of one
+    kind there are none. It ends where it no longer `goes_on`, which is asked before each search.
     """
     if left is None:
         models = {at: (label_safe_model(card.model),) for at, card in enumerate(node.cards)}
@@ -69,7 +69,8 @@ def others(
         least = min(min(CORES_PER_CARD, each.cores) for each in request.containers)
         spent = frozenset(kind for kind, part in left.parts.items() if part < least)
         sets = _of_kinds(left.kinds, spent)
-        if sum(each.card_count for each in request.containers) > 1:
+        several = sum(each.card_count for each in request.containers) > 1
+        if several and len(set(left.kinds.values())) > 1:
             beyond = _beyond(request, _by_kind(node, request, left.kinds), left.parts)
             sets = itertools.chain(sets, beyond)
     most = _MOST_MIXTURES * _CARDS_OF_A_MACHINE // max(_CARDS_OF_A_MACHINE, len(node.cards))
