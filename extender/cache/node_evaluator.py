@@ -35,6 +35,7 @@ from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
 
 _MOST_LOOKS: Final = 5  # at a node that changes while it is looked at
+_NUMBERS_SECONDS: Final = 0.02  # for other cards within the quota; people wait for the words
 _NOT_SEARCHED: Final = REFUSED[Reason.NOT_SEARCHED]
 
 
@@ -100,11 +101,11 @@ class NodeEvaluator:
         return moved(base, pod.request, answer.like)
 
     def refusal(self, pod: PodState, name: str) -> Refusal | None:
-        """Return a node's refusal with its numbers, None when it has room; costs a search."""
-        node = self.node(pod, name)
-        if node is None:
+        """Return a node's refusal with its numbers, None when it has room; costs a few searches."""
+        if (node := self.node(pod, name)) is None:
             return Refusal(reason=Reason.NODE_UNKNOWN)
-        found = self.within_quota(pod)(node, pod.request or _shape(pod))
+        with SearchTime(_NUMBERS_SECONDS) as time:
+            found = self.within_quota(pod, goes_on=time.goes_on)(node, pod.request or _shape(pod))
         return found if isinstance(found, Refusal) else None
 
     def node(self, pod: PodState, name: str) -> Node | None:
