@@ -19,6 +19,13 @@ def test_the_role_gives_an_upgraded_scheduler_our_file_again(make: Make) -> None
     host.wait_for_another(before)
     verified = host.play("verify", kube_scheduler_extender_url=GOOD)
     assert "The running kube-scheduler doesn't name" in verified.stdout
+    # as drift.yml looks
+    found = host.play("main", "--check", kube_scheduler_extender_url=GOOD)
+    assert found.returncode == 0, found.stdout
+    tasks = found.stdout.split("TASK [kube_scheduler : ")
+    changed = [task.partition("]")[0] for task in tasks if "\nchanged: " in task]
+    assert "Name the file in the manifest" in changed
+    assert host.manifest.read_text() == UPGRADED
     done = host.play(kube_scheduler_extender_url=GOOD)
     assert done.returncode == 0, done.stdout
     assert f"--config={host.config}" in host.manifest.read_text()
