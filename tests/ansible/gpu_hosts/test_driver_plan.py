@@ -106,6 +106,15 @@ def test_a_driver_that_waits_for_a_boot_is_a_change(tmp_path: pathlib.Path) -> N
     assert "h waits for a boot from driver 535.261.03 to 550.163.01" in said
 
 
+def test_a_boot_that_fails_says_what_to_do(tmp_path: pathlib.Path) -> None:
+    versions = {"apt": "done", "loaded": "535.261.03", "module": "550.163.01"}
+    # Ansible boots no host that is the controller itself
+    status, said = run(tmp_path, "reload", **versions, reboot=True)
+    assert status != 0
+    assert "h is not back from a boot from driver 535.261.03 to 550.163.01 (Running" in said
+    assert "see to its console, and run the playbook again" in said
+
+
 def test_a_host_that_runs_the_installed_driver_does_not_boot(tmp_path: pathlib.Path) -> None:
     same = {"apt": "done", "loaded": "550.163.01", "module": "550.163.01"}
     status, said = run(tmp_path, "reload", **same)

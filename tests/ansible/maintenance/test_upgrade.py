@@ -124,6 +124,22 @@ def test_a_host_that_stops_answering_ends_the_run(tmp_path: pathlib.Path) -> Non
     assert came(run, "gpu2") == []
 
 
+def test_a_host_that_does_not_come_back_from_its_boot_is_named(tmp_path: pathlib.Path) -> None:
+    # the boot fails, and from then on the host doesn't answer
+    away = {
+        "ansible_connection": "{{ 'ssh' if __upgrade_fault is defined else 'local' }}",
+        "ansible_host": "127.0.0.1",
+        "ansible_port": 1,
+    }
+    run = play(tmp_path, "driver", gpu1={**NEWER, **away, "fails": ["nvidia_driver/reload"]})
+    assert run.status != 0
+    assert came(run, "gpu1")[-1] == "nvidia_uvm"
+    assert came(run, "gpu2") == []
+    assert "gpu1 doesn't answer, and could not be put back" in said(run)
+    assert "run the playbook again" in said(run)
+    assert "gpu1 is changed in part" not in said(run)
+
+
 @pytest.mark.nightly
 def test_an_extender_that_fails_is_put_back_before_the_next(tmp_path: pathlib.Path) -> None:
     once = "{{ [] if __upgrade_fault is defined else ['gpustack_extender/verify'] }}"
