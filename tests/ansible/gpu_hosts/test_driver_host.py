@@ -5,9 +5,10 @@ import pathlib
 import pytest
 
 from tests.ansible import plugins
-from tests.ansible.gpu_hosts.test_driver_plan import NEWER, run
+from tests.ansible.gpu_hosts.test_driver_plan import NEWER, run, start
 
 host = plugins.load("roles/nvidia_driver/library/nvidia_driver_host.py")
+users = plugins.load("roles/nvidia_driver/library/nvidia_driver_processes.py")
 H100 = ("0x2330", "0x030200")
 NVSWITCH = ("0x22a3", "0x068000")
 
@@ -93,3 +94,28 @@ def test_a_driver_of_others_is_no_change(tmp_path: pathlib.Path) -> None:
     status, said = run(tmp_path, "plan", **versions, packages=["nvidia-driver-cuda"])
     assert status == 0, said
     assert "[[], []]" in said
+
+
+KUBELET = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"
+DAEMONS = ("gpustack-agent", "nvidia-persistenced", "nvidia-fabricmanager", "nvidia-dcgm")
+
+
+def test_processes_outside_of_pods_are_those_that_use_a_card(tmp_path: pathlib.Path) -> None:
+    start(tmp_path, 20, "/system.slice/docker-0123.scope", "train me")
+    start(tmp_path, 3, "/user.slice/user-0.slice/session-1.scope", "Xorg")
+    start(tmp_path, 5, f"{KUBELET}/cri-containerd-0123.scope")
+    start(tmp_path, 6, "/kubepods/besteffort/pod1/0123")
+    for pid, daemon in enumerate(DAEMONS, 7):
+        start(tmp_path, pid, f"/system.slice/{daemon}.service", daemon)
+    (tmp_path / "1" / "fd").mkdir(parents=True)  # has none open
+    (tmp_path / "2").mkdir()  # ends while it is asked
+    (tmp_path / "sys").mkdir()
+    assert users.processes(tmp_path) == ["3 (Xorg)", "20 (train me)"]
+
+
+def test_a_card_that_a_boot_has_renamed_is_still_in_use(tmp_path: pathlib.Path) -> None:
+    start(tmp_path, 4, "/")
+    (tmp_path / "4" / "fd" / "3").unlink()
+    assert users.processes(tmp_path) == []
+    (tmp_path / "4" / "fd" / "3").symlink_to("/dev/nvidia12 (deleted)")
+    assert users.processes(tmp_path) == ["4 (python3)"]

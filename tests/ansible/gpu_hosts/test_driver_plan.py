@@ -44,8 +44,10 @@ esac""",
         file = folder / "sys/module/nvidia/version"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{loaded}\n")
+    (folder / "proc").mkdir(exist_ok=True)
     settings = {
         "__nvidia_driver_sys_path": f"{folder}/sys",
+        "__nvidia_driver_proc_path": f"{folder}/proc",
         "__nvidia_driver_record": f"{folder}/record",
         "ansible_facts": {"pkg_mgr": "apt"},
         "nvidia_driver_packages": ["libcuda1=550.*"],
@@ -67,6 +69,15 @@ esac""",
     )  # fmt: skip
     file = folder / "handed"
     return done.returncode, words(done) + (file.read_text() if file.exists() else "")
+
+
+def start(proc: pathlib.Path, pid: int, cgroup: str, name: str = "python3") -> None:
+    """Let a process have a card open, as proc shows it."""
+    (proc / str(pid) / "fd").mkdir(parents=True)
+    for number, file in enumerate(("/dev/null", "socket:[1]", "/dev/nvidiactl", "/dev/nvidia0")):
+        (proc / str(pid) / "fd" / str(number)).symlink_to(file)
+    (proc / str(pid) / "cgroup").write_text(f"0::{cgroup}\n")
+    (proc / str(pid) / "comm").write_text(f"{name}\n")
 
 
 @pytest.mark.parametrize(
@@ -92,6 +103,22 @@ def test_a_change_that_needs_a_boot_is_refused_unless_allowed(tmp_path: pathlib.
     assert status != 0
     assert "h runs driver 535.261.03 until it boots, and would get libcuda1" in said
     status, said = run(tmp_path, "plan", **versions, reboot=True)
+    assert status == 0, said
+
+
+def test_a_change_is_refused_under_a_process_that_uses_a_card(tmp_path: pathlib.Path) -> None:
+    versions: dict[str, Any] = {"apt": NEWER, "loaded": "535.261.03", "module": "535.261.03"}
+    start(tmp_path / "proc", 4711, "/user.slice/session-3.scope")
+    status, said = run(tmp_path, "plan", **versions, reboot=True)
+    assert status != 0
+    assert "4711 (python3) uses cards of h, whose driver was left as it is" in said
+    status, said = run(tmp_path, "plan", **versions, reboot=True, despite_processes=True)
+    assert status == 0, said
+
+
+def test_no_process_is_asked_for_while_nothing_changes(tmp_path: pathlib.Path) -> None:
+    start(tmp_path / "proc", 4711, "/user.slice/session-3.scope")
+    status, said = run(tmp_path, "plan", apt="done")
     assert status == 0, said
 
 

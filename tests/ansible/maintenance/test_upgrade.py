@@ -66,11 +66,20 @@ def test_a_driver_drains_one_host_at_a_time(tmp_path: pathlib.Path) -> None:
     assert run.status == 0, run.output
     assert run.hosts(DRAIN) == ["gpu2"]
     assert came(run, "gpu2") == [
-        "nvidia_driver/plan", TAKE, DRAIN, "gpustack_hook/running_pods", "nvidia_driver",
-        "nvidia_uvm", "nvidia_driver/reload", "nvidia_uvm/verify", VERIFY, "nvidia_driver/plan",
-        DONE, UNCORDON,
+        "nvidia_driver/plan", TAKE, DRAIN, "gpustack_hook/running_pods", "nvidia_driver/unused",
+        "nvidia_driver", "nvidia_uvm", "nvidia_driver/reload", "nvidia_uvm/verify", VERIFY,
+        "nvidia_driver/plan", DONE, UNCORDON,
     ]  # fmt: skip
     assert run.batches(DONE) == [("gpu1",), ("gpu2",), ("gpu3",)]
+
+
+def test_a_process_that_uses_a_card_keeps_the_driver(tmp_path: pathlib.Path) -> None:
+    # it has begun since the plan
+    run = play(tmp_path, "driver", gpu1={**NEWER, **OLDER, "fails": ["nvidia_driver/unused"]})
+    assert run.status != 0
+    assert "nvidia_uvm" not in came(run, "gpu1")
+    assert came(run, "gpu1")[-3:] == [BACK, VERIFY, UNCORDON]
+    assert came(run, "gpu2") == []
 
 
 def test_drivers_drain_one_host_at_a_time_however_they_are_named(tmp_path: pathlib.Path) -> None:
@@ -199,8 +208,8 @@ def test_a_rollback_goes_the_other_way_round(tmp_path: pathlib.Path) -> None:
     assert run.hosts(DRAIN) == ["gpu2"]
     assert came(run, "gpu2") == [
         "host_snapshot/look", "host_snapshot/ready", "nvidia_driver/plan", DRAIN,
-        "gpustack_hook/running_pods", "nvidia_driver", "nvidia_driver/reload", BACK, VERIFY,
-        UNCORDON,
+        "gpustack_hook/running_pods", "nvidia_driver/unused", "nvidia_driver",
+        "nvidia_driver/reload", BACK, VERIFY, UNCORDON,
     ]  # fmt: skip
 
 
