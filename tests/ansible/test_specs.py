@@ -18,7 +18,7 @@ OWN_ENTRY_POINTS = {
     "gpustack_hook": ("same_paths",),
     "host_snapshot": ("take", "look", "done", "ready", "restore"),
     "node_maintenance": ("restore",),
-    "nvidia_driver": ("plan", "reload", "unused"),
+    "nvidia_driver": ("plan", "in_place", "reload", "unused"),
     "support": ("pack",),
 }
 # Roles of checks and reports, and of what a run takes back itself.

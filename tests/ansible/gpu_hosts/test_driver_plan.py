@@ -122,6 +122,27 @@ def test_no_process_is_asked_for_while_nothing_changes(tmp_path: pathlib.Path) -
     assert status == 0, said
 
 
+OF_SITE = "h runs driver 535.261.03, and would get libcuda1 of another version while pods use"
+
+
+@pytest.mark.parametrize(
+    ("apt", "loaded", "refused"),
+    [
+        (NEWER, "535.261.03", True),
+        ("fail", "535.261.03", True),  # the version is of a repository that isn't here yet
+        ("done", "535.261.03", False),
+        ("Inst nvidia-smi (550.163.01-1 Debian:12 [amd64])", "535.261.03", False),
+        (NEWER, "", False),
+    ],
+    ids=["newer", "unknown", "same", "one more", "not loaded"],
+)
+def test_a_driver_that_runs_is_changed_by_no_run_of_site(
+    tmp_path: pathlib.Path, apt: str, loaded: str, refused: bool
+) -> None:
+    status, said = run(tmp_path, "in_place", apt=apt, loaded=loaded, module=loaded)
+    assert ((status != 0), OF_SITE in said) == (refused, refused), said
+
+
 @pytest.mark.nightly
 def test_a_driver_that_waits_for_a_boot_is_a_change(tmp_path: pathlib.Path) -> None:
     versions = {"apt": "done", "loaded": "535.261.03", "module": "550.163.01"}

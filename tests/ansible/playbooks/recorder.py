@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tests.ansible import layout
 from tests.ansible.rendering import ansible
 
-CHECKS = ("preflight", "cluster", "everyone", "installed_agent", "removal")
+CHECKS = ("preflight", "in_place", "cluster", "everyone", "installed_agent", "removal")
 OWN = ("everyone.yml", "left_out.yml")  # tasks of the role preflight
 # A host's variables: `fails`, `vanishes` and `differs` list roles (or ROLE/TASKS) that do so on it.
 VANISH: dict[str, Any] = {
