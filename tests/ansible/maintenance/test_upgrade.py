@@ -73,6 +73,17 @@ def test_a_driver_drains_one_host_at_a_time(tmp_path: pathlib.Path) -> None:
     assert run.batches(DONE) == [("gpu1",), ("gpu2",), ("gpu3",)]
 
 
+def test_another_driver_is_left_to_an_upgrade(tmp_path: pathlib.Path) -> None:
+    refused = {"fails": ["nvidia_driver/in_place"]}
+    for name in ("site", "upgrade"):
+        (tmp_path / name).mkdir()
+    groups: dict[str, Any] = {"kube_control_plane": {"cp1": {}}, "gpu_nodes": {"gpu1": refused}}
+    run = recorder.play(tmp_path / "site", groups)
+    assert (run.status != 0, run.changed) == (True, [])
+    run = play(tmp_path / "upgrade", "driver", gpu1=refused)
+    assert run.status == 0, run.output
+
+
 def test_a_process_that_uses_a_card_keeps_the_driver(tmp_path: pathlib.Path) -> None:
     # it has begun since the plan
     run = play(tmp_path, "driver", gpu1={**NEWER, **OLDER, "fails": ["nvidia_driver/unused"]})
