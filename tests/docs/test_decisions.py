@@ -10,7 +10,8 @@ from tests.testbed.artifacts import kubernetes
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KUBERNETES = ROOT / "docs" / "reference" / "kubernetes.md"
 UPGRADES = ROOT / "docs" / "upgrades.md"
-GUIDES = [ROOT / "docs" / f"{each}.md" for each in ("comparison", "install", "quota", "tenants")]
+OF_USERS = ("comparison", "install", "operations", "quota", "tenants")
+GUIDES = [ROOT / "docs" / f"{each}.md" for each in OF_USERS]
 PAGES = [*sorted((ROOT / "docs" / "decisions").glob("*.md")), KUBERNETES, UPGRADES, *GUIDES]
 NAMED = re.compile(r"`(?:tests/)?([\w/]+\.py)::(test_\w+)`")
 
