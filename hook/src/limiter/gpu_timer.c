@@ -94,7 +94,9 @@ bool gpu_timer_can_launch(const struct gpu_timer *timer, struct gpu_timer_keys *
 
 int gpu_timer_take_empty(struct gpu_timer *timer) {
     int number = timer->empties < EMPTY_PAIRS ? take_pair(timer) : GPU_TIMER_NONE;
-    timer->empties += number != GPU_TIMER_NONE;
+    if (number != GPU_TIMER_NONE) {
+        timer->pairs[number].empty = true;
+    }
     return number;
 }
 
@@ -140,7 +142,7 @@ void gpu_timer_launch(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                    .estimated_ns = estimated_ns,
                    .charged_ns = extend(timer, stream, now, estimated_ns)},
         .pair = GPU_TIMER_NONE,
-        .alone = atomic_fetch_add(&stream->under_way, 1) == 0,
+        .alone = atomic_fetch_add(&stream->under_way, 1) <= 0,
         .number = ++stream->launches};
     timer->charged_ns += launch->charge.charged_ns;
     if (is_due(timer, estimate, now)) {
@@ -152,7 +154,8 @@ void gpu_timer_launched(struct gpu_timer *timer, const struct gpu_timer_launch *
     atomic_fetch_sub(&timer->streams[launch->charge.stream].under_way, 1);
 }
 
-/* The launch took so much more than its estimate: returns how much of that is charged. */
+/* The launch took so much more than its estimate: returns how much of that is charged. What hid
+ * behind others' work is no part of it, unless its stream is now busy longest. */
 static int64_t correct(struct gpu_timer *timer, const struct gpu_timer_charge *charge,
                        int64_t more_ns) {
     struct gpu_timer_stream *stream = &timer->streams[charge->stream];
@@ -180,7 +183,7 @@ void gpu_timer_cancel(struct gpu_timer *timer, struct gpu_timer_keys *keys,
 
 void gpu_timer_drop(struct gpu_timer *timer, struct gpu_timer_keys *keys, int number) {
     struct gpu_timer_pair *pair = &timer->pairs[number];
-    if (pair->key.function != NULL) {
+    if (!pair->empty) {
         struct gpu_timer_estimate *function = gpu_timer_keys_function(keys, pair->key.function);
         function->pending -= function->pending != 0;
     }
@@ -189,28 +192,42 @@ void gpu_timer_drop(struct gpu_timer *timer, struct gpu_timer_keys *keys, int nu
     timer->in_use--;
 }
 
+static void learn_empty(struct gpu_timer *timer, int64_t ns) {
+    if (ns <= 0 || ns > EMPTY_MAX_NS) {
+        return; /* a neighbour's slice lay in between */
+    }
+    if (timer->empties == 0 || (uint64_t)ns < timer->empty_ns) {
+        timer->empty_ns = (uint64_t)ns;
+    }
+    timer->empties++;
+}
+
+/* The launch of a pair, whose events lie so far apart: returns what it took. */
+static uint64_t learn(struct gpu_timer_keys *keys, const struct gpu_timer_pair *pair,
+                      uint64_t span_ns, struct gpu_timer_sharing sharing) {
+    struct gpu_timer_estimate *estimate = gpu_timer_keys_find(keys, pair->key, pair->threads);
+    /* More than the launch may lie in it, and not less, unless time of the host is taken off. */
+    bool tells = !pair->doubtful || (pair->idle_ns == 0 && span_ns < estimate->span_ns);
+    if (!tells && estimate->measured != 0) {
+        span_ns = estimate->span_ns;
+    }
+    uint64_t own = gpu_timer_estimate_learn(estimate, span_ns, sharing.others);
+    gpu_timer_function_learn(gpu_timer_keys_function(keys, pair->key.function), pair->threads, own);
+    return gpu_timer_corrected_ns(own, span_ns, sharing.factor);
+}
+
 void gpu_timer_settle(struct gpu_timer *timer, struct gpu_timer_keys *keys, int number,
                       int64_t span_ns, struct gpu_timer_sharing sharing,
                       struct gpu_timer_bill *bill) {
     const struct gpu_timer_pair *pair = &timer->pairs[number];
-    int64_t net = span_ns - (int64_t)pair->idle_ns, more = 0;
-    if (pair->key.function == NULL) {
-        /* More: a neighbour's slice lay in between. */
-        bool least = timer->empty_ns == 0 || net < (int64_t)timer->empty_ns;
-        timer->empty_ns = net > 0 && net < EMPTY_MAX_NS && least ? (uint64_t)net : timer->empty_ns;
+    if (pair->empty) {
+        learn_empty(timer, pair->doubtful ? 0 : span_ns);
     } else {
-        struct gpu_timer_estimate *estimate = gpu_timer_keys_find(keys, pair->key, pair->threads);
-        net -= (int64_t)timer->empty_ns;
-        uint64_t span = net > 0 ? (uint64_t)net : 0;
-        /* More than the launch may lie in it; less can't. */
-        if (pair->doubtful && estimate->measured != 0 && span > estimate->span_ns) {
-            span = estimate->span_ns;
-        }
-        uint64_t own = gpu_timer_estimate_learn(estimate, span, sharing.others);
-        gpu_timer_function_learn(gpu_timer_keys_function(keys, pair->key.function), pair->threads,
-                                 own);
-        uint64_t told = gpu_timer_corrected_ns(own, span, sharing.factor);
-        more = correct(timer, &pair->charge, (int64_t)told - (int64_t)pair->charge.estimated_ns);
+        /* While the card waited for the host, the first event's own time passed, too. */
+        uint64_t spare = pair->idle_ns != 0 ? pair->idle_ns : timer->empty_ns;
+        int64_t net = span_ns - (int64_t)spare;
+        int64_t took = (int64_t)learn(keys, pair, net > 0 ? (uint64_t)net : 0, sharing);
+        int64_t more = correct(timer, &pair->charge, took - (int64_t)pair->charge.estimated_ns);
         uint64_t until = later(pair->charged_until, timer->settled_ns);
         bill->charge_ns += more;
         bill->busy_ns += more + (int64_t)(until - timer->settled_ns);

@@ -58,7 +58,8 @@ struct gpu_timer_charge {
 /* A pair of events, and the launch between them. */
 struct gpu_timer_pair {
     enum gpu_timer_state state;
-    struct gpu_timer_key key; /* no function: an empty pair, for the cost of the events */
+    bool empty; /* no launch lies in between: tells the cost of the events */
+    struct gpu_timer_key key;
     uint64_t threads;
     struct gpu_timer_charge charge;
     uint64_t charged_until; /* the timer's charged_ns with it */
@@ -73,8 +74,10 @@ struct gpu_timer_stream {
     const void *id; /* NULL: a free place */
     uint64_t used_at;
     uint64_t busy_until;
-    uint32_t launches;          /* so far */
-    _Atomic uint32_t under_way; /* of them, before the return of the driver's call */
+    uint32_t launches; /* so far */
+    /* Of them, before the return of the driver's call; less than none: the context was ended during
+     * a launch. */
+    _Atomic int32_t under_way;
 };
 
 /* One context of the driver. */
@@ -91,7 +94,7 @@ struct gpu_timer {
     uint64_t paired_at;
     uint64_t random;
     uint64_t empty_ns; /* an empty pair's time */
-    unsigned empties;  /* begun */
+    unsigned empties;  /* measured */
     bool was_idle;     /* a pair's stream was idle since the last question */
     _Atomic uint64_t polled_at;
     bool polling; /* a thread looks for pairs that have passed */
@@ -135,7 +138,7 @@ void gpu_timer_launched(struct gpu_timer *timer, const struct gpu_timer_launch *
 /* The launch failed: no work ran. */
 void gpu_timer_cancel(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                       const struct gpu_timer_launch *launch);
-/* A pair for an empty one, or GPU_TIMER_NONE. */
+/* A pair to be left empty, or GPU_TIMER_NONE. */
 int gpu_timer_take_empty(struct gpu_timer *timer);
 /* A pair that tells nothing: its charge stands. */
 void gpu_timer_drop(struct gpu_timer *timer, struct gpu_timer_keys *keys, int pair);

@@ -43,14 +43,24 @@ static bool has_passed(struct driver *driver, CUevent event) {
     return query != NULL && query(event) == CUDA_SUCCESS;
 }
 
+/* Whether no other thread's launch can lie between what was recorded around this one. */
+static bool was_alone(const struct gpu_timer *timer, struct lock *lock,
+                      const struct gpu_timer_launch *launch) {
+    lock_take(lock);
+    bool last = timer->streams[launch->charge.stream].launches == launch->number;
+    lock_release(lock);
+    return launch->alone && last;
+}
+
 /* The end of a pair's part in its launch: it waits for the card, or it is dropped. */
 static void finish(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct lock *lock,
-                   int number, bool recorded) {
+                   int number, bool recorded, bool doubtful) {
     lock_take(lock);
-    if (timer->pairs[number].state == GPU_TIMER_TAKEN) { /* else its context has ended meanwhile */
-        if (recorded) {
-            timer->pairs[number].state = GPU_TIMER_PENDING;
-        } else {
+    struct gpu_timer_pair *pair = &timer->pairs[number];
+    if (pair->state == GPU_TIMER_TAKEN) { /* else its context has ended meanwhile */
+        pair->doubtful = doubtful;
+        pair->state = GPU_TIMER_PENDING;
+        if (!recorded) {
             gpu_timer_drop(timer, keys, number);
         }
     }
@@ -59,17 +69,17 @@ static void finish(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct 
 
 /* The time from one event to the next, with no launch in between. */
 static void measure_empty_pair(struct gpu_timer *timer, struct gpu_timer_keys *keys,
-                               struct lock *lock, const struct gpu_timer_work *work) {
+                               struct lock *lock, const struct gpu_timer_work *work,
+                               const struct gpu_timer_launch *launch) {
     lock_take(lock);
     int number = gpu_timer_take_empty(timer);
     lock_release(lock);
     if (number != GPU_TIMER_NONE) {
         struct gpu_timer_pair *pair = &timer->pairs[number];
-        bool recorded = record(timer->driver, &pair->begin, work);
-        /* An event that has passed before the next is recorded measures the host. */
-        bool good = recorded && record(timer->driver, &pair->end, work) &&
-                    !has_passed(timer->driver, pair->begin);
-        finish(timer, keys, lock, number, good);
+        bool recorded =
+            record(timer->driver, &pair->begin, work) && record(timer->driver, &pair->end, work);
+        bool idle = recorded && has_passed(timer->driver, pair->begin);
+        finish(timer, keys, lock, number, recorded, idle || !was_alone(timer, lock, launch));
     }
 }
 
@@ -83,10 +93,12 @@ void gpu_timer_events_before(struct gpu_timer *timer, struct gpu_timer_keys *key
     bool may = may_record(timer->driver, work);
     if (may) {
         launch->queued = is_queued(timer->driver, work);
-        measure_empty_pair(timer, keys, lock, work);
+        if (launch->queued) { /* on an idle stream the next event comes as late as the host */
+            measure_empty_pair(timer, keys, lock, work, launch);
+        }
     }
     if (!may || !record(timer->driver, &timer->pairs[launch->pair].begin, work)) {
-        finish(timer, keys, lock, launch->pair, false);
+        finish(timer, keys, lock, launch->pair, false, true);
         launch->pair = GPU_TIMER_NONE;
     }
     launch->begun_at = clock_now();
@@ -110,11 +122,9 @@ void gpu_timer_events_after(struct gpu_timer *timer, struct gpu_timer_keys *keys
     capture_mode_exchange(timer->driver, mode);
     lock_take(lock);
     timer->was_idle = timer->was_idle || !launch->queued;
-    bool alone = launch->alone && timer->streams[launch->charge.stream].launches == launch->number;
-    pair->doubtful = !alone || late;
     pair->idle_ns = waited ? took : 0;
     lock_release(lock);
-    finish(timer, keys, lock, launch->pair, recorded);
+    finish(timer, keys, lock, launch->pair, recorded, late || !was_alone(timer, lock, launch));
 }
 
 enum look { LOOK_NOT_YET, LOOK_PASSED, LOOK_FAILED };
