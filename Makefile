@@ -210,7 +210,7 @@ test: ## Everything, with its own set-up
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line SIDE_BY_SIDE=yes side-by-side
 
 .PHONY: bench
-bench: native testbed-build ## Figures into docs/benchmarks.md
+bench: bundle testbed-build ## Figures into docs/benchmarks.md
 	@$(STEP) bench -- $(PYTHON) -m tests.benchmarks
 
 .PHONY: gpu-bundle

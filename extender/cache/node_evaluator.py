@@ -29,12 +29,13 @@ from gpustack.model.node import Node
 from gpustack.model.place import place, within
 from gpustack.model.placement import Placement, Placer
 from gpustack.model.policies import EXACT, Policy
-from gpustack.model.quota.check import Violation, check_amounts
+from gpustack.model.quota.check import Violation, check_amounts, others_may_do
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
 
 _MOST_LOOKS: Final = 5  # at a node that changes while it is looked at
+_NUMBERS_SECONDS: Final = 0.02  # for other cards within the quota; people wait for the words
 _NOT_SEARCHED: Final = REFUSED[Reason.NOT_SEARCHED]
 
 
@@ -100,11 +101,11 @@ class NodeEvaluator:
         return moved(base, pod.request, answer.like)
 
     def refusal(self, pod: PodState, name: str) -> Refusal | None:
-        """Return a node's refusal with its numbers, None when it has room; costs a search."""
-        node = self.node(pod, name)
-        if node is None:
+        """Return a node's refusal with its numbers, None when it has room; costs a few searches."""
+        if (node := self.node(pod, name)) is None:
             return Refusal(reason=Reason.NODE_UNKNOWN)
-        found = self.within_quota(pod)(node, pod.request or _shape(pod))
+        with SearchTime(_NUMBERS_SECONDS) as time:
+            found = self.within_quota(pod, goes_on=time.goes_on)(node, pod.request or _shape(pod))
         return found if isinstance(found, Refusal) else None
 
     def node(self, pod: PodState, name: str) -> Node | None:
@@ -214,7 +215,7 @@ class NodeEvaluator:
         self, pod: PodState, names: Sequence[str], found: list[NodeResult], time: SearchTime
     ) -> None:
         """Replace the answers that the quota of the pod's namespace forbids."""
-        verdicts: dict[object, Violation | None] = {}
+        verdicts: dict[object, tuple[Violation | None, bool]] = {}
         forbidden: list[tuple[int, Node, Reason]] = []
         for at, (name, answer) in enumerate(zip(names, found, strict=True)):
             base = self._view.base(name)
@@ -224,12 +225,18 @@ class NodeEvaluator:
             # whose models have changed since its answer must not speak for the others.
             looked_at = base.pool, answer.held
             if looked_at not in verdicts:
-                held = dict(answer.held)
                 with self._view.lock:
                     limits = self._view.quota, self._view.usage, pod.namespace
-                    verdicts[looked_at] = check_amounts(*limits, base, held, without=(pod.uid,))
-            broken = verdicts[looked_at]
-            if broken is not None:
+                    asked = *limits, base, dict(answer.held)
+                    broken = check_amounts(*asked, without=(pod.uid,))
+                    others = others_may_do(*asked, request=_shape(pod), without=(pod.uid,))
+                verdicts[looked_at] = broken, others
+            broken, others = verdicts[looked_at]
+            if broken is None:
+                continue
+            found[at] = REFUSED[broken.reason]
+            others = others or len({card.model for card in base.cards}) > 1
+            if others and broken.reason is not Reason.POOL_FORBIDDEN:
                 forbidden.append((at, base, broken.reason))
         # None of these answers is remembered: where time is short, the next question goes on.
         forbidden.sort(key=lambda each: each[0] < self._mended)
@@ -247,10 +254,7 @@ class NodeEvaluator:
         mended: dict[object, NodeResult],
         time: SearchTime,
     ) -> NodeResult:
-        """Ask a node of several models again, for cards that the quota allows."""
-        models = {card.model for card in base.cards}
-        if reason is Reason.POOL_FORBIDDEN or len(models) < 2:
-            return REFUSED[reason]
+        """Ask a node again, for cards that the quota allows."""
         if time.is_over():
             return _NOT_SEARCHED
         node = self.node(pod, base.name)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 _BURST_SECONDS: Final = 10.0  # an extender that starts learns a fleet in it
 _PART: Final = 0.1  # of the time, in the long run
@@ -139,9 +139,10 @@ class SearchTime:
         self._left = _LEAST_SECONDS
         return True
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._entered = self._clock()
         self.was_ended = False
+        return self
 
     def __exit__(
         self,

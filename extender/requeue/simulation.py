@@ -29,7 +29,8 @@ class RoomSimulation:
 
     Made of copies: what changes meanwhile is seen by the next one. Don't hold the cache's lock.
     Nodes are searched for a pod as long as the time of its namespace (``time_of``) goes. Once that
-    is over, a node that isn't searched yet seems to have no room (`knows`).
+    is over, a node that isn't searched yet seems to have no room (`knows`), and no pod is let in,
+    but for one of each namespace.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class RoomSimulation:
         self._cache = cache
         self._evaluator = evaluator
         self._time_of = time_of
+        self._tried: set[str] = set()  # namespaces
         self._unsearched: dict[Kind, str] = {}  # with the namespace whose time was over
         self._names = sorted(cache.node_names)
         self._nodes: dict[str, Node] = {}  # those on which a pod was let in
@@ -63,9 +65,9 @@ class RoomSimulation:
     def let_in(self, pod: PodState) -> bool:
         """Let a pod in where it would go first; returns whether there is room for it."""
         names, time = self._open_to(pod), self._time_of(pod.namespace)
-        tried = False
-        while names and not (tried and time.is_over()):
-            name, tried = names[0], True
+        while names and not (pod.namespace in self._tried and time.is_over()):
+            name = names[0]
+            self._tried.add(pod.namespace)
             node = self._nodes.get(name) or self._evaluator.node(pod, name)
             if node is not None and pod.request is not None:
                 usage = self._usage(pod)

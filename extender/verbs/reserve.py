@@ -61,7 +61,8 @@ class Reserver:
         ``time`` every node is searched.
 
         Raises:
-            CannotDecide: the pod is gone, asks for nothing or badly, or may not be placed.
+            CannotDecide: the pod is gone, asks for nothing or badly, asks for something else by
+                then, or may not be placed.
         """
         time = time or SearchTime()
         choice = self._try(wanted, names, time)
@@ -87,7 +88,11 @@ class Reserver:
         chosen = results.best() if held is None else (held.node, held)
         with self.cache.lock:
             now = self._pod(wanted)
-            if now.request != pod.request or self.cache.placement(pod.uid) is not before:
+            # Its user may change it all the time: no other waits for further tries.
+            if now.request != pod.request:
+                text = f"pod {pod.full_name} changed while its cards were chosen"
+                raise CannotDecide("Busy", f"{text}; the scheduler will ask again")
+            if self.cache.placement(pod.uid) is not before:
                 return None
             if chosen is None:
                 return Choice(pod=now, placement=None, time_ns=0, results=results)

@@ -49,9 +49,10 @@ def within(
 ) -> Placer:
     """Return a placer that keeps to the quota.
 
-    On a node with several models, where the first answer breaks it, `others` are tried, as long as
-    it `goes_on`. Of several containers each may have to go to another model; those placements are
-    searched one by one, until the search's effort is spent.
+    Where the first answer breaks it, `others` are tried on a node with several models, or for a pod
+    that may hold less on other cards, as long as it `goes_on`. Each of several containers may have
+    to go to another card; those placements are searched one by one, until the search's effort is
+    spent.
     """
 
     def answer(node: Node, request: PodRequest) -> Placement | Refusal:

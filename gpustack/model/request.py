@@ -122,6 +122,20 @@ class PodRequest:
         names += [each.name for each in self.containers]
         return _BYTES * (1 + len(self.containers)) + sum(64 + len(name) for name in names)
 
+    @property
+    def held_varies(self) -> bool:
+        """True when it may hold more of some cards than of others that are like them.
+
+        An ordinary init container has a card of the pod's, and may take more of it than the others.
+        """
+        running = self.running
+        return len(running) < len(self.containers) and sum(each.card_count for each in running) > 1
+
+    @property
+    def running(self) -> list[ContainerRequest]:
+        """The containers that run together: all but ordinary init containers."""
+        return [each for each in self.containers if each.kind is not ContainerKind.INIT]
+
     def accepts(self, model: str, uuid: str) -> bool:
         """Say whether the user's lists of models and UUIDs allow a card."""
         if any(model_matches(name, model) for name in self.models.exclude):

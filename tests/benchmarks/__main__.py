@@ -8,7 +8,8 @@ import pathlib
 import platform
 import sys
 
-from tests.benchmarks import agent, checkpoint, gpu, hook, model, page, planning
+from tests.benchmarks import checkpoint, gpu, hook, model, page, planning, rollout
+from tests.benchmarks.agent import section as agent
 from tests.benchmarks.scheduling import hostile
 from tests.benchmarks.scheduling import section as scheduling
 
@@ -28,6 +29,7 @@ SECTIONS = {
     "checkpoint": checkpoint.section,
     "agent": agent.section,
     "hook": hook.section,
+    "rollout": rollout.section,
 }
 
 

@@ -31,6 +31,10 @@ def document(*items: object) -> str:
         ),
         ({"status": {"phase": []}}, "items[0].status.phase: must be a text"),
         (
+            {"kind": "Node", "status": {"addresses": ["a"]}},
+            "items[0].status.addresses[0]: must be an object",
+        ),
+        (
             {"metadata": {"name": "x", "annotations": {KEYS.predicate_time: 1}}},
             f"items[0].metadata.annotations[{KEYS.predicate_time}]: must be a text",
         ),

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from hypothesis import strategies as st
@@ -60,6 +61,21 @@ def pod(*asks: tuple[int, int], **conditions: object) -> PodRequest:
         for index, (cores, memory) in enumerate(asks)
     )
     return PodRequest(containers=containers, **conditions)  # type: ignore[arg-type]
+
+
+def with_inits(request: PodRequest, *asks: tuple[int, int]) -> PodRequest:
+    """Return the pod with ordinary init containers that ask (cores, memory units)."""
+    first = (
+        ContainerRequest(
+            name=f"i{index}",
+            kind=ContainerKind.INIT,
+            index=index,
+            cores=cores,
+            memory_units=memory,
+        )
+        for index, (cores, memory) in enumerate(asks)
+    )
+    return replace(request, containers=(*request.containers, *first))
 
 
 Hierarchy = tuple[list[tuple[int, int, int, int]], Links]

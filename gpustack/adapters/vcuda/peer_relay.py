@@ -21,8 +21,6 @@ import struct
 import threading
 from typing import Final
 
-from gpustack.adapters.accepting import accept
-
 logger = logging.getLogger(__name__)
 
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid: struct ucred (unix(7))
@@ -185,7 +183,7 @@ class PeerRelay:
                 await asyncio.sleep((1 - tokens) / bounds.a_second)
                 continue
             try:
-                client = await accept(listener)
+                client = await _accept(listener)
             except OSError as error:
                 logger.warning("connection not taken socket=%s: %s", name, error)
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -246,6 +244,28 @@ class PeerRelay:
             for each in (up, down):
                 each.cancel()
             await asyncio.gather(up, down, return_exceptions=True)
+
+
+async def _accept(listener: socket.socket) -> socket.socket:
+    """Return the next connection; OSError where none could be taken.
+
+    loop.sock_accept() loses the connection that it took in the moment that its task is cancelled,
+    and reports a callback's error where the listener is closed then.
+    """
+    while True:
+        try:
+            return listener.accept()[0]
+        except BlockingIOError:
+            await _readable(listener.fileno())
+
+
+async def _readable(descriptor: int) -> None:
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(descriptor)
 
 
 class _TooMuchError(Exception):

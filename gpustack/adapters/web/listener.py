@@ -20,7 +20,6 @@ import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
-from gpustack.adapters.accepting import accept
 from gpustack.adapters.web import tls
 from gpustack.adapters.web.channel import Channel, PlainChannel, TlsChannel
 from gpustack.adapters.web.exchange import Exchange, Response, refused
@@ -143,7 +142,7 @@ class Listener:
         listening = await self._wait_for_address()
         while True:
             try:
-                client = await accept(listening)
+                client, _ = await loop.sock_accept(listening)
             except OSError as error:
                 # The client is gone already, or the rest of the daemon has used up the descriptors.
                 logger.warning("connection not taken: %s", error)

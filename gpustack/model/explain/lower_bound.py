@@ -14,7 +14,7 @@ from gpustack.model.node import Node
 from gpustack.model.placement import holds
 from gpustack.model.quota.quota import Quota
 from gpustack.model.quota.usage import Usage
-from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
+from gpustack.model.request import ContainerRequest, PodRequest
 from gpustack.model.search.demand import usable
 from gpustack.model.use import IDLE, Use
 
@@ -25,7 +25,7 @@ class Takers:
     def __init__(self, node: Node, request: PodRequest, tenants: Iterable[Tenant]) -> None:
         """Look at the cards of `node` that could serve `request` at all."""
         self._node = node
-        self._running = _running(request)
+        self._running = request.running
         self._usable = usable(node, request)
         self._uses: dict[int, list[Use]] = {index: [] for index in self._usable}
         self._parts: dict[int, Fraction] = dict.fromkeys(self._usable, Fraction())
@@ -81,7 +81,7 @@ def of_quota(
     models = {node.cards[index].model for index in usable(node, request)}
     if limit is None or not models:
         return 0
-    needed = sum(each.cores for each in _running(request))
+    needed = sum(each.cores for each in request.running)
     most = 0
     for name, allowed in limit.cards.items():
         if all(model_matches(name, model) for model in models):
@@ -98,7 +98,3 @@ def fewest(parts: Sequence[int], missing: int) -> int | None:
     """Return how many of `parts` sum up to `missing` at least; None where all are too few."""
     sums = accumulate(sorted(parts, reverse=True), initial=0)
     return next((count for count, total in enumerate(sums) if total >= missing), None)
-
-
-def _running(request: PodRequest) -> list[ContainerRequest]:
-    return [each for each in request.containers if each.kind is not ContainerKind.INIT]

@@ -93,9 +93,9 @@ def fragmented(node: Node, workload: Workload) -> int:
 
     Unhealthy cards have nothing to hand out, so nothing of them is fragmented.
     """
+    on_card = _on_cards(workload)
     return _of_whole_cards(workload, *_free(node)) + sum(
-        _on_card(node.free_cores(index), node.free_memory_units(index), workload)
-        for index in node.healthy
+        on_card(node.free_cores(index), node.free_memory_units(index)) for index in node.healthy
     )
 
 
@@ -106,19 +106,19 @@ def growth(node: Node, workload: Workload, share: Use) -> Callable[[int], int]:
     `fragmented` says after less before, without looking at the other cards again.
     """
     idle, room = _free(node)
-    before = _of_whole_cards(workload, idle, room)
+    before, on_card = _of_whole_cards(workload, idle, room), _on_cards(workload)
 
-    def on_card(index: int) -> int:
+    def grows(index: int) -> int:
         cores, units = node.free_cores(index), node.free_memory_units(index)
         still_idle = idle - 1 if node.uses[index].idle else idle
         return (
             _of_whole_cards(workload, still_idle, room - share.cores)
             - before
-            + _on_card(cores - share.cores, units - share.memory_units, workload)
-            - _on_card(cores, units, workload)
+            + on_card(cores - share.cores, units - share.memory_units)
+            - on_card(cores, units)
         )
 
-    return on_card
+    return grows
 
 
 def ratio(amount: int, workload: Workload) -> float:
@@ -135,27 +135,44 @@ def _free(node: Node) -> tuple[int, int]:
 
 def _of_whole_cards(workload: Workload, idle: int, room: int) -> int:
     """Return the fragmented part of a node for all whole-card shapes, times their weights."""
-    reachable, beyond = _whole_weights(workload, idle)
+    reachable, beyond = _whole_weights(workload)(idle)
     return reachable * (room - CORES_PER_CARD * idle) + beyond * room
 
 
-@functools.lru_cache(maxsize=65_536)  # a card has few states, and a node few cards
-def _on_card(cores: int, memory_units: int, workload: Workload) -> int:
-    """Return the fragmented part of one card for all shares, times their weights.
+# What is remembered goes with its workload: one has up to 256 shapes, and users ask for others each
+# minute. An extender has two at a time, its metrics' and its policy's.
+_WORKLOADS: Final = 4
 
-    Where no card of the node serves a share, each is fragmented in full: the paper's two cases
-    give the same sum here.
+
+@functools.lru_cache(maxsize=_WORKLOADS)
+def _on_cards(workload: Workload) -> Callable[[int, int], int]:
+    """Return what gives the fragmented part of one card for all shares, times their weights.
+
+    It takes the card's free cores and memory units. Where no card of the node serves a share, each
+    is fragmented in full: the paper's two cases give the same sum here.
     """
-    return cores * sum(
-        weight
-        for shape, weight in workload.shapes
-        if not shape.whole_cards and (shape.cores > cores or shape.memory_units > memory_units)
-    )
+    shares = [(shape, weight) for shape, weight in workload.shapes if not shape.whole_cards]
+
+    @functools.lru_cache(maxsize=65_536)  # a card has few states, and a node few cards
+    def on_card(cores: int, memory_units: int) -> int:
+        return cores * sum(
+            weight
+            for shape, weight in shares
+            if shape.cores > cores or shape.memory_units > memory_units
+        )
+
+    return on_card
 
 
-@functools.lru_cache(maxsize=4096)
-def _whole_weights(workload: Workload, idle: int) -> tuple[int, int]:
-    """Return the weights of whole-card shapes that `idle` cards can serve, and of the others."""
+@functools.lru_cache(maxsize=_WORKLOADS)
+def _whole_weights(workload: Workload) -> Callable[[int], tuple[int, int]]:
+    """Return what gives the weights of whole-card shapes that idle cards can serve, and others'."""
     whole = [(shape.whole_cards, weight) for shape, weight in workload.shapes if shape.whole_cards]
-    reachable = sum(weight for cards, weight in whole if cards <= idle)
-    return reachable, sum(weight for _, weight in whole) - reachable
+    total = sum(weight for _, weight in whole)
+
+    @functools.lru_cache(maxsize=512)  # a node has 256 cards at most
+    def of_idle(idle: int) -> tuple[int, int]:
+        reachable = sum(weight for cards, weight in whole if cards <= idle)
+        return reachable, total - reachable
+
+    return of_idle

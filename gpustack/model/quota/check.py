@@ -18,6 +18,7 @@ from gpustack.model.quota.fewer_models import Left
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.quota.usage import Usage, amounts, matching
 from gpustack.model.refusal import Reason
+from gpustack.model.request import PodRequest
 from gpustack.model.units import cards_text
 
 _LARGEST_NAMED: Final = 3  # a refusal names so many of the pods that use the quota
@@ -82,6 +83,26 @@ def check_amounts(
             words = partial(_of_amount, usage, namespace, name, amount, without)
             return Violation(Reason.QUOTA_EXCEEDED, words)
     return None
+
+
+def others_may_do(
+    quota: Quota,
+    usage: Usage,
+    namespace: str,
+    node: Node,
+    asked: Mapping[str, int],
+    *,
+    request: PodRequest,
+    without: Collection[str] = (),
+) -> bool:
+    """Say whether a pod that may not hold `asked` may hold less on other cards of the one model.
+
+    It takes as much of each of them, but for ordinary init containers.
+    """
+    if not request.held_varies or len(asked) != 1:
+        return False
+    least = dict.fromkeys(asked, sum(each.cores for each in request.running))
+    return check_amounts(quota, usage, namespace, node, least, without=without) is None
 
 
 def exceeds(quota: Quota, usage: Usage, claim: Claim) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 from gpustack.model.model_name import label_safe_model
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, Placer
-from gpustack.model.request import ContainerKind, PodRequest
+from gpustack.model.request import PodRequest
 from gpustack.model.search.demand import usable
 from gpustack.model.search.exclusion import avoiding
 from gpustack.model.units import CORES_PER_CARD
@@ -41,12 +41,11 @@ class Left:
 
 def within_reach(node: Node, request: PodRequest, left: Left) -> bool:
     """Say whether what is left of all kinds together may be enough for the pod."""
-    if len(set(left.kinds.values())) < 2:
+    if len(set(left.kinds.values())) < 2 and not request.held_varies:
         return False
     cards = _by_kind(node, request, left.kinds)
     parts = (min(left.parts[kind], CORES_PER_CARD * len(cards[kind])) for kind in cards)
-    needed = sum(each.cores for each in request.containers if each.kind is not ContainerKind.INIT)
-    return sum(max(0, part) for part in parts) >= needed
+    return sum(max(0, part) for part in parts) >= sum(each.cores for each in request.running)
 
 
 def others(
@@ -60,8 +59,8 @@ def others(
 
     Whole models are left out first, small sets of them before large ones. With `left`, its kinds
     stand for the models, and every set has those of which no container may have a card. Last, for a
-    pod of several cards, come sets that leave no more cards of a kind than may be taken. It ends
-    where it no longer `goes_on`, which is asked before each search.
+    pod of several cards, come sets that leave no more cards of a kind than may be taken; of one
+    kind there are none. It ends where it no longer `goes_on`, which is asked before each search.
     """
     if left is None:
         models = {at: (label_safe_model(card.model),) for at, card in enumerate(node.cards)}
@@ -70,7 +69,8 @@ def others(
         least = min(min(CORES_PER_CARD, each.cores) for each in request.containers)
         spent = frozenset(kind for kind, part in left.parts.items() if part < least)
         sets = _of_kinds(left.kinds, spent)
-        if sum(each.card_count for each in request.containers) > 1:
+        several = sum(each.card_count for each in request.containers) > 1
+        if several and len(set(left.kinds.values())) > 1:
             beyond = _beyond(request, _by_kind(node, request, left.kinds), left.parts)
             sets = itertools.chain(sets, beyond)
     most = _MOST_MIXTURES * _CARDS_OF_A_MACHINE // max(_CARDS_OF_A_MACHINE, len(node.cards))

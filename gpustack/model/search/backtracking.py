@@ -10,7 +10,7 @@ any, the search goes back to the last choice that has an alternative. Three thin
   that it is not proven.
 
 A caller may have the last word about a whole placement (`Accepts`: a quota by models); then cards
-of different models are never alike, and a placement that isn't accepted is a dead end.
+of different models are never alike, and what isn't accepted of some containers is a dead end.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,6 +22,7 @@ from gpustack.model.placement import (
     ContainerPlacement,
     Placement,
     apply,
+    holds,
     inherited_minors,
     placed,
     sidecars_before,
@@ -37,7 +38,9 @@ from gpustack.model.units import CORES_PER_CARD
 from gpustack.model.use import Use
 
 Accepts = Callable[[Placement], bool]
-"""Says yes or no to a placement; to two that differ only in cards of one model, the same."""
+"""Says yes or no to a placement of some containers, and of more of them no where it said no.
+
+To two that differ only in cards of one model it says the same, unless init containers are there."""
 
 _STEP_LOOKS = 20
 """What entering a step costs beside one look at each card."""
@@ -119,13 +122,13 @@ class Attempt:
                 continue
             frame.met = True
             self._done.append(placed(frame.state, frame.step, indexes))
-            if len(self._done) == len(self._steps):
-                if self._accepts is None or self._accepts(self._placement()):
-                    return True
+            if self._accepts is not None and not self._accepts(self._so_far()):
                 self._effort.spend(_STEP_LOOKS + len(self._usable))
                 if self._spent():
                     return False
                 continue
+            if len(self._done) == len(self._steps):
+                return True
             running, own = self._after(frame, indexes), frame.own.union(indexes)
             if not self._enter(frames, running, own) and self._spent():
                 return False
@@ -188,13 +191,22 @@ class Attempt:
             # Init containers see which cards the pod holds, and what runs beside them.
             beside = self._done[: self._running]
             side = tuple(each for each in beside if each.kind is ContainerKind.SIDECAR)
-            return at, state.uses, own, side
+            return at, state.uses, own, side, self._held()
         if self._request.topology is not Topology.BEST_EFFORT and self._steps[at].whole_cards:
             return at, state.uses
         # Which card is which doesn't matter any more.
         uses = state.uses
         return at, *sorted((uses[i].cores, uses[i].memory_units, self._marks[i])
                            for i in self._usable)  # fmt: skip
+
+    def _held(self) -> frozenset[tuple[int, Use]]:
+        """Return what the pod holds so far of each card, where that decides about all of it."""
+        if self._accepts is None:
+            return frozenset()
+        return frozenset(holds(self._node, self._so_far()).items())
+
+    def _so_far(self) -> Placement:
+        return Placement(node=self._node.name, containers=tuple(self._done))
 
     def _beside(self, step: ContainerRequest) -> Node:
         """Return the node as an init container finds it."""

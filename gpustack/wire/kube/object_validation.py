@@ -32,6 +32,7 @@ _OBJECT: Final[Mapping[str, type]] = MappingProxyType(
         "status": dict,
         "status.phase": str,
         "status.conditions": list,
+        "status.addresses": list,
         "status.allocatable": dict,
         "status.capacity": dict,
     }
@@ -47,6 +48,7 @@ _LISTED: Final[Mapping[str, Mapping[str, type]]] = MappingProxyType(
         "spec.initContainers": _CONTAINER,
         "spec.taints": {"key": str, "value": str, "effect": str},
         "status.conditions": {"type": str, "status": str},
+        "status.addresses": {"type": str, "address": str},
         "metadata.ownerReferences": {"kind": str},
     }
 )

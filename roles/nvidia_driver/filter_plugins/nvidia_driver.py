@@ -181,6 +181,31 @@ def nvidia_driver_packages(
     return [name.format(branch=branch) for name in names]
 
 
+# What apt leaves behind the name of an index that it keeps compressed.
+_COMPRESSED = re.compile(r"\.(bz2|gz|lz4|lzma|xz|zst)$")
+
+
+def nvidia_driver_unused_lists(
+    files: Sequence[str], gone: Sequence[str], described: Sequence[str]
+) -> list[str]:
+    """Return which of apt's lists belong to a repository that is gone, and to no other.
+
+    Args:
+        files: paths in /var/lib/apt/lists.
+        gone: what `apt-get update --print-uris` printed of it while it was described, a line each.
+        described: the same of all sources, without it.
+    """
+    names = _lists(gone) - _lists(described)
+    return [path for path in files if _COMPRESSED.sub("", path.rpartition("/")[2]) in names]
+
+
+def _lists(printed: Sequence[str]) -> set[str]:
+    """Return the names of lists; a repository without InRelease has Release and its signature."""
+    names = {line.split()[1] for line in printed if line.startswith("'")}
+    of_release = {name.removesuffix("InRelease") for name in names if name.endswith("InRelease")}
+    return names | {prefix + name for prefix in of_release for name in ("Release", "Release.gpg")}
+
+
 class FilterModule:
     """Ansible's entry point."""
 
@@ -189,4 +214,5 @@ class FilterModule:
         return {
             "nvidia_driver_build_packages": nvidia_driver_build_packages,
             "nvidia_driver_packages": nvidia_driver_packages,
+            "nvidia_driver_unused_lists": nvidia_driver_unused_lists,
         }

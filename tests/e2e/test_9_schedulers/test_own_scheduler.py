@@ -22,7 +22,10 @@ UNIT = "gpustack-scheduler.service"
 
 def theirs(site: Site, host: str = "cp1") -> str:
     """Return what the cluster's scheduler runs with, and since when."""
-    unit = site.on(host, "systemctl", "show", "--property=MainPID,ExecStart", "kube-scheduler")
+    # ExecStart has a time, too, which systemd forgets when it reads its units again.
+    known = "--property=MainPID,ExecMainStartTimestampMonotonic"
+    unit = site.on(host, "systemctl", "show", known, "kube-scheduler")
+    unit += site.on(host, "systemctl", "cat", "kube-scheduler")
     folder = site.on(host, "sh", "-c", "cd /etc/kubernetes && find . -type f | xargs sha256sum")
     return unit + folder
 

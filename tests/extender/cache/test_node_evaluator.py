@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from extender.cache import node_evaluator
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.cache.pods import PodState
+from extender.cache.search_time import SearchTime
 from extender.policy import PolicyKeeper
 from gpustack.model import policies
 from gpustack.model.node import Node
@@ -20,7 +22,8 @@ from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import PodRequest, Selector, Strategy
 from gpustack.model.verification import verify
 from tests.extender.states import bound, known, running, view, waiting
-from tests.model.machines import card, pod
+from tests.extender.verbs.search_clock import SearchClock
+from tests.model.machines import card, pod, with_inits
 
 
 def cluster(*nodes: Node) -> NodeEvaluator:
@@ -154,6 +157,22 @@ def test_a_node_of_two_models_gives_the_one_that_the_quota_allows() -> None:
     assert verify(Node(name="n0", cards=cards), placement, CARD) is None
 
 
+@pytest.mark.parametrize(("hundredths", "reason"), [(90, None), (79, Reason.QUOTA_EXCEEDED)])
+def test_an_init_container_gets_the_card_that_the_quota_allows(
+    monkeypatch: pytest.MonkeyPatch, hundredths: int, reason: Reason | None
+) -> None:
+    """On the one card it takes 10 hundredths more than the pod has there, on the other 30."""
+    answers = cluster(host("n0", cards=2))
+    limit = NamespaceQuota(cards={"P40": hundredths})
+    answers._view.set_quota(Quota(namespaces={"default": limit}))
+    asked = waiting("a", with_inits(pod((50, 40), (30, 41)), (60, 1)))
+    assert reasons(answers, asked) == {"n0": reason}
+    # Where the containers alone are too much, nothing more is searched.
+    monkeypatch.setattr(answers, "within_quota", None)
+    if reason is not None:
+        assert reasons(answers, asked) == {"n0": reason}
+
+
 @pytest.mark.parametrize(
     ("limit", "reason"),
     [
@@ -229,6 +248,23 @@ def test_another_policy_gives_other_answers_at_once() -> None:
     assert first_of(answers, asked) == "n1"
     answers.policy = policies.named("spread")
     assert first_of(answers, asked) == "n0"
+
+
+def test_the_numbers_of_a_refusal_cost_a_few_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other cards are looked for within the quota, and no other Event is written meanwhile."""
+    models = ("Tesla P40", "Tesla T4", "NVIDIA L40S", "NVIDIA A30")
+    cards = tuple(card(minor, model=model) for minor, model in enumerate(models))
+    answers = cluster(Node(name="n0", cards=cards))
+    limit = NamespaceQuota(cards=dict.fromkeys(("P40", "T4", "L40S", "A30"), 60))
+    answers._view.set_quota(Quota(namespaces={"default": limit}))
+    clock = SearchClock(0.01)
+    monkeypatch.setattr(node_evaluator, "SearchTime", partial(SearchTime, clock=clock))
+    monkeypatch.setattr("gpustack.model.place.place", clock.slow(place))
+    began = clock.seconds
+    refusal = answers.refusal(waiting("a", pod((70, 8), (30, 8))), "n0")
+    assert refusal is not None
+    assert refusal.reason is Reason.QUOTA_EXCEEDED
+    assert clock.seconds - began < 0.05
 
 
 def test_what_a_leaving_pod_holds_is_free_for_itself_once() -> None:

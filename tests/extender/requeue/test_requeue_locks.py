@@ -10,6 +10,7 @@ from extender.cache.search_time import HardwareChanges
 from extender.requeue.requeue import Requeue
 from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.request import PodRequest
 from tests.extender.cache.metered import MeteredLock
 from tests.extender.cache.test_locks import MANY
@@ -144,3 +145,22 @@ def test_kinds_that_are_never_searched_to_the_end_come_in_turn() -> None:
     refuse(seen, retry, clock, [waiting("fits", asking((30, 8)))])
     seen.set_node(known(Node(name="n0", cards=(card(0),))))
     assert ["fits"] in [[each.uid for each in retry._look()] for _ in range(6)]
+
+
+def test_pods_that_one_after_another_find_no_quota_delay_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first takes what is left of it; each of the others takes long to be placed on a node."""
+    clock = SearchClock(0.4)
+    seen = view(clock=clock)
+    seen.set_quota(Quota(namespaces={"greedy": NamespaceQuota(cards={"P40": 30})}))
+    retry = Requeue(writer=None, cache=seen, evaluator=NodeEvaluator(seen), clock=clock)  # type: ignore[arg-type]
+    for at in range(99):
+        seen.set_node(known(Node(name=f"n{at:02d}", cards=(card(0, uuid=f"n{at}"),))))
+    share = asking((30, 8))
+    refuse(seen, retry, clock, [waiting(f"w{at}", share, namespace="greedy") for at in range(99)])
+    refuse(seen, retry, clock, [waiting("modest", share, namespace="modest")])
+    monkeypatch.setattr("gpustack.model.place.place", clock.slow(place))
+    began = clock.seconds
+    assert [each.uid for each in retry._look()] == ["w0", "modest"]
+    assert clock.seconds - began < 3

@@ -12,7 +12,7 @@ from extender.verbs.reserve import Reserver
 from gpustack.model.node import Node
 from gpustack.model.request import BadRequest, ContainerRequest, PodRequest
 from tests.extender.states import known, view, waiting
-from tests.model.machines import card
+from tests.model.machines import card, pod
 
 
 def test_a_pod_whose_user_key_turns_bad_gets_an_error_with_the_key(
@@ -37,3 +37,27 @@ def test_a_pod_whose_user_key_turns_bad_gets_an_error_with_the_key(
     with pytest.raises(CannotDecide, match=r"gpu-model\]: has an empty name") as caught:
         chooser.choose(asked, ("n0",))
     assert caught.value.code == "BadRequest"
+
+
+def test_a_pod_that_changes_all_the_time_delays_no_others_decision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where something changes meanwhile, one decides after another: it would be tried 20 times."""
+    seen = view()
+    answers = NodeEvaluator(seen)
+    chooser = Reserver(seen, answers, Requeue(writer=None, cache=seen, evaluator=answers))  # type: ignore[arg-type]
+    seen.set_node(known(Node(name="n0", cards=(card(0),))))
+    asked = waiting("p", pod((50, 8)))
+    seen.pod_event("ADDED", asked)
+    of, called = answers.of, []
+
+    def changing(*arguments: Any) -> Any:
+        called.append(arguments)
+        seen.pod_event("MODIFIED", waiting("p", pod((50, 8 + len(called)))))
+        return of(*arguments)
+
+    monkeypatch.setattr(answers, "of", changing)
+    with pytest.raises(CannotDecide, match="changed while its cards were chosen") as caught:
+        chooser.choose(asked, ("n0",))
+    assert caught.value.code == "Busy"
+    assert len(called) == 1

@@ -1,5 +1,6 @@
 """The measure of FGD, by hand and against its definition."""
 
+import gc
 import random
 from dataclasses import replace
 
@@ -154,6 +155,15 @@ def test_a_workload_counts_containers_by_shape_without_init_containers() -> None
     workload = workload_of([(several, 2), (pod((50, 8)), 1), (PodRequest(containers=(init,)), 9)])
     assert dict(workload.shapes) == {HALF: 3, PAIR: 2}
     assert workload.total == 5
+
+
+def test_workloads_of_before_are_not_remembered() -> None:
+    """Users may ask for other shapes each minute, and one workload has 256 of them."""
+    for minute in range(200):
+        fragmented(node(2), of((HALF, 1), (PAIR, minute + 1)))
+    gc.collect()
+    kept = sum(isinstance(each, Workload) for each in gc.get_objects())
+    assert kept < 100
 
 
 def test_a_ratio_is_in_cards_and_is_0_for_an_empty_workload() -> None:

@@ -29,6 +29,8 @@ def build() -> pathlib.Path:
             old.unlink()
         for package in packages:
             shutil.copy2(package, target)
-        listing = progress.output(["sh", "-euc", f"cd '{target}' && dpkg-scanpackages -m ."])
+        # Not of the target: tests keep other repositories below it.
+        out = SOURCE / "out"
+        listing = progress.output(["sh", "-euc", f"cd '{out}' && dpkg-scanpackages -m ."])
         (target / "Packages").write_text(listing)
     return target

@@ -1,6 +1,6 @@
 """GPU processes of many containers.
 
-    python -m tests.benchmarks.agent_tenants MAPPINGS HOOK FOLDER...
+    python -m tests.benchmarks.agent.tenants MAPPINGS HOOK FOLDER...
 
 A process for each FOLDER uses a card of the simulated driver, maps the hook and the container's
 limits and ledger, holds a slot of the ledger, and has so many other mappings. It prints their PIDs

@@ -1,6 +1,6 @@
-"""The agent as a process of its own: `python -m tests.benchmarks.agent_process FOLDER`.
+"""The agent as a process of its own: `python -m tests.benchmarks.agent.process FOLDER`.
 
-FOLDER is laid out by `tests/benchmarks/agent.py`; the simulated driver is the environment's. It
+FOLDER is laid out by `section.py`; the simulated driver is the environment's. It
 prints a line once it has registered, and runs until it gets SIGTERM.
 """
 

@@ -1,0 +1,1 @@
+"""What the agent costs a host: idle, beside many pods, and at the calls of the kubelet."""

@@ -1,0 +1,33 @@
+"""Pods whose containers must go to cards of several models, by what a quota has left of each."""
+
+import pytest
+
+from gpustack.model.node import Node
+from gpustack.model.place import within
+from gpustack.model.placement import Placement
+from gpustack.model.policies import EXACT
+from gpustack.model.quota.check import check
+from gpustack.model.quota.quota import NamespaceQuota, Quota
+from gpustack.model.quota.usage import Usage
+from tests.model.machines import card, pod
+
+MODELS = ("Tesla P40", "Tesla T4")
+MIXED = Node(name="mixed", cards=tuple(card(at, model=MODELS[at % 2]) for at in range(8)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        ([(20, 12), (5, 4), (30, 4), (30, 16), (10, 52)], {"P40": 20, "T4": 75}),
+        ([(30, 16), (35, 36), (45, 12), (10, 16), (25, 24)], {"P40": 25, "T4": 120}),
+        ([(30, 4), (20, 12), (60, 12), (15, 32), (55, 40), (40, 36)], {"P40": 35, "T4": 190}),
+    ],
+)
+def test_a_few_shares_are_placed_as_the_quota_allows(
+    asked: list[tuple[int, int]], left: dict[str, int]
+) -> None:
+    """Eight cards have many choices; those that some containers break it by aren't gone through."""
+    limits = Quota(namespaces={"team": NamespaceQuota(cards=left)}), Usage(), "team"
+    found = within(*limits, EXACT)(MIXED, pod(*asked))
+    assert isinstance(found, Placement)
+    assert check(*limits, MIXED, found) is None
