@@ -187,7 +187,7 @@ HONEST: Final = (
     (
         "H1",
         "kernels of 200 us and copies of 5 ms, on an idle card",
-        "holds; beside kernels whose length their data decide, the copies are charged, too",
+        "holds",
         "tests/gpu/test_victims.py::test_a_tenant_that_copies_is_held_back_for_its_kernels_only",
     ),
     (

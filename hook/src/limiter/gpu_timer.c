@@ -1,61 +1,28 @@
 #include "limiter/gpu_timer.h"
 
 #include <stddef.h>
-#include <string.h>
 
-#include "limiter/gpu_timer_threads.h"
 #include "shared/clock.h"
 
 /* A pair costs the program some 4 us of processor time; 1 % of the time between two pairs. */
-#define SAMPLE_EVERY_NS (500 * NS_PER_US)
+#define PAIR_EVERY_NS (500 * NS_PER_US)
 /* Estimates may be wrong by much, and then that was too seldom. */
-#define SAMPLE_AT_LEAST_NS (5 * NS_PER_MS)
-/* A run of short launches is measured as one: events resolve half a microsecond. */
-#define RUN_NS (200 * NS_PER_US)
-#define SHORT_NS (50 * NS_PER_US)
-/* After this long without work by the estimates, the driver is asked whether the stream was
- * idle. */
-#define DOUBT_NS (50 * NS_PER_US)
-enum { RUN_LAUNCHES = 32, MEASURE_NEW = 3 };
+#define PAIR_AT_LEAST_NS (5 * NS_PER_MS)
+/* No driver takes more between two events. */
+#define EMPTY_MAX_NS ((int64_t)(10 * NS_PER_US))
+enum { EMPTY_PAIRS = 4 };
 
-uint64_t gpu_timer_estimate_ns(struct gpu_timer_keys *keys, const struct gpu_timer_work *work,
+uint64_t gpu_timer_estimate_ns(struct gpu_timer_keys *keys,
+                               const struct gpu_timer_estimate *estimate, uint64_t threads,
                                double factor) {
-    const struct gpu_timer_estimate *estimate = gpu_timer_keys_find(keys, work->key, work->threads);
     if (estimate->measured == 0) {
-        return gpu_timer_keys_guess_ns(keys, work->key.function, work->threads);
+        return gpu_timer_function_guess_ns(gpu_timer_keys_function(keys, estimate->key.function),
+                                           threads);
     }
     return gpu_timer_corrected_ns(estimate->mean_ns, estimate->span_ns, factor);
 }
 
-static struct gpu_timer_estimate *estimate_of(struct gpu_timer_keys *keys,
-                                              const struct gpu_timer_sample *sample) {
-    return gpu_timer_keys_find(keys, sample->key, sample->threads);
-}
-
-static void release(struct gpu_timer *timer, struct gpu_timer_keys *keys, int number) {
-    struct gpu_timer_sample *sample = &timer->samples[number];
-    struct gpu_timer_stream *stream = &timer->streams[sample->stream];
-    if (stream->epoch == sample->epoch && stream->open == number) {
-        stream->open = GPU_TIMER_NONE;
-    }
-    if (sample->planned != 0) {
-        struct gpu_timer_estimate *estimate = estimate_of(keys, sample);
-        estimate->pending -= estimate->pending != 0;
-    }
-    timer->unknown -= sample->unknown;
-    sample->state = GPU_TIMER_FREE;
-    timer->in_use--;
-}
-
-/* A pair with a first event that is useless now; the stream's launches wait for the next pair. */
-static void abandon(struct gpu_timer *timer, struct gpu_timer_keys *keys, int number) {
-    if (timer->samples[number].state == GPU_TIMER_OPEN) {
-        release(timer, keys, number);
-    }
-}
-
-static struct gpu_timer_stream *find_stream(struct gpu_timer *timer, struct gpu_timer_keys *keys,
-                                            const void *id, uint64_t now) {
+static struct gpu_timer_stream *find_stream(struct gpu_timer *timer, const void *id, uint64_t now) {
     struct gpu_timer_stream *oldest = timer->streams;
     for (int i = 0; i < GPU_TIMER_STREAMS; i++) {
         struct gpu_timer_stream *stream = &timer->streams[i];
@@ -65,11 +32,9 @@ static struct gpu_timer_stream *find_stream(struct gpu_timer *timer, struct gpu_
         }
         oldest = stream->used_at < oldest->used_at ? stream : oldest;
     }
-    if (oldest->id != NULL && oldest->open != GPU_TIMER_NONE) {
-        abandon(timer, keys, oldest->open);
-    }
-    *oldest = (struct gpu_timer_stream){
-        .id = id, .epoch = oldest->epoch + 1, .used_at = now, .open = GPU_TIMER_NONE};
+    oldest->id = id;
+    oldest->used_at = now;
+    oldest->busy_until = 0;
     return oldest;
 }
 
@@ -91,213 +56,194 @@ static uint64_t draw(struct gpu_timer *timer, uint64_t mean) {
 
 static bool is_due(const struct gpu_timer *timer, const struct gpu_timer_estimate *estimate,
                    uint64_t now) {
-    if (estimate->measured + estimate->pending < MEASURE_NEW) {
-        return true;
+    return estimate->unsteady != 0 || estimate->measured < GPU_TIMER_NEW ||
+           timer->charged_ns >= timer->due_ns || now - timer->paired_at >= PAIR_AT_LEAST_NS;
+}
+
+/* A free pair, with its former events. */
+static int take_pair(struct gpu_timer *timer) {
+    int number = 0;
+    while (number < GPU_TIMER_PAIRS && timer->pairs[number].state != GPU_TIMER_FREE) {
+        number++;
     }
-    return timer->charged_ns >= timer->next_ns || now - timer->sampled_at >= SAMPLE_AT_LEAST_NS;
-}
-
-static uint32_t plan_run(const struct gpu_timer_stream *stream,
-                         const struct gpu_timer_estimate *estimate, uint64_t now) {
-    uint64_t each = estimate->mean_ns;
-    bool again = stream->last.function == estimate->key.function &&
-                 stream->last.shape == estimate->key.shape;
-    if (!again || estimate->measured < MEASURE_NEW || each >= SHORT_NS ||
-        now >= stream->busy_until) {
-        return 1; /* there is idle time between launches that each find the stream idle */
+    if (number == GPU_TIMER_PAIRS) {
+        return GPU_TIMER_NONE;
     }
-    uint64_t run = RUN_NS / (each + 1);
-    return run < 1 ? 1 : run > RUN_LAUNCHES ? RUN_LAUNCHES : (uint32_t)run;
+    struct gpu_timer_pair *pair = &timer->pairs[number];
+    *pair =
+        (struct gpu_timer_pair){.state = GPU_TIMER_TAKEN, .begin = pair->begin, .end = pair->end};
+    timer->in_use++;
+    return number;
 }
 
-/* A free sample, or else one that waits for more launches on its stream, which may never come. */
-static int spare_sample(const struct gpu_timer *timer) {
-    int spare = GPU_TIMER_NONE;
-    for (int i = 0; i < GPU_TIMER_SAMPLES; i++) {
-        const struct gpu_timer_sample *sample = &timer->samples[i];
-        if (sample->state == GPU_TIMER_FREE) {
-            return i;
-        }
-        spare = sample->state == GPU_TIMER_OPEN && sample->begun ? i : spare;
+/* Of a function that was never measured one launch is made, and waited for; then some more, which
+ * show whether their data decide how long they run. Otherwise a thousand launches could be queued
+ * at the price of the first. */
+bool gpu_timer_can_launch(const struct gpu_timer *timer, struct gpu_timer_keys *keys,
+                          const struct gpu_timer_estimate *estimate) {
+    bool pair = timer->in_use < GPU_TIMER_PAIRS;
+    if (estimate->measured >= GPU_TIMER_NEW) {
+        return pair || estimate->unsteady == 0;
     }
-    return spare;
+    const struct gpu_timer_estimate *function =
+        gpu_timer_keys_function(keys, estimate->key.function);
+    uint32_t most = function->measured == 0 ? 1 : GPU_TIMER_NEW - function->measured;
+    bool known = function->measured == GPU_TIMER_NEW;
+    return pair && timer->unknown < GPU_TIMER_UNKNOWN && (known || function->pending < most);
 }
 
-bool gpu_timer_can_measure(const struct gpu_timer *timer) {
-    return spare_sample(timer) != GPU_TIMER_NONE;
-}
-
-/* A sample of the stream, with its former events. */
-static int take_sample(struct gpu_timer *timer, struct gpu_timer_keys *keys, int stream) {
-    int number = spare_sample(timer);
+int gpu_timer_take_empty(struct gpu_timer *timer) {
+    int number = timer->empties < EMPTY_PAIRS ? take_pair(timer) : GPU_TIMER_NONE;
     if (number != GPU_TIMER_NONE) {
-        struct gpu_timer_sample *sample = &timer->samples[number];
-        abandon(timer, keys, number);
-        *sample = (struct gpu_timer_sample){.state = GPU_TIMER_CLOSING,
-                                            .stream = stream,
-                                            .epoch = timer->streams[stream].epoch,
-                                            .begin = sample->begin,
-                                            .end = sample->end};
-        timer->in_use++;
+        timer->pairs[number].empty = true;
     }
     return number;
 }
 
-static int open_sample(struct gpu_timer *timer, struct gpu_timer_keys *keys, int place,
-                       struct gpu_timer_estimate *estimate, uint64_t now) {
-    struct gpu_timer_stream *stream = &timer->streams[place];
-    int number = take_sample(timer, keys, place);
+static int pair_of(struct gpu_timer *timer, struct gpu_timer_keys *keys,
+                   struct gpu_timer_estimate *estimate, const struct gpu_timer_charge *charge,
+                   uint64_t now) {
+    int number = take_pair(timer);
     if (number != GPU_TIMER_NONE) {
-        struct gpu_timer_sample *sample = &timer->samples[number];
-        sample->state = GPU_TIMER_OPEN;
-        sample->key = estimate->key;
-        sample->threads = estimate->threads;
-        sample->planned = plan_run(stream, estimate, now);
-        sample->unknown = estimate->measured == 0 &&
-                          gpu_timer_keys_guess_ns(keys, sample->key.function, sample->threads) == 0;
-        timer->unknown += sample->unknown;
-        estimate->pending++;
-        stream->open = number;
-        timer->charged_ns = 0;
-        timer->next_ns = draw(timer, SAMPLE_EVERY_NS);
-        timer->sampled_at = now;
+        struct gpu_timer_pair *pair = &timer->pairs[number];
+        struct gpu_timer_estimate *function = gpu_timer_keys_function(keys, estimate->key.function);
+        pair->key = estimate->key;
+        pair->threads = estimate->threads;
+        pair->charge = *charge;
+        pair->at = now;
+        pair->unknown = function->measured == 0;
+        timer->unknown += pair->unknown;
+        function->pending++;
+        pair->charged_until = timer->charged_ns;
+        timer->due_ns = timer->charged_ns + draw(timer, PAIR_EVERY_NS);
+        timer->paired_at = now;
     }
     return number;
 }
 
-/* The last launch of a pair is made: the pair settles the stream's launches so far. */
-static void close_sample(struct gpu_timer *timer, struct gpu_timer_stream *stream,
-                         struct gpu_timer_sample *sample) {
-    sample->unsettled_ns = stream->unsettled_ns;
-    sample->idle_ns = stream->idle_ns;
-    sample->late_ns = stream->late_ns;
-    sample->unsteady = stream->unsteady;
-    sample->idle_total_ns = timer->idle_total_ns;
-    stream->unsettled_ns = 0;
-    stream->idle_ns = 0;
-    stream->late_ns = 0;
-    stream->unsteady = false;
-    stream->open = GPU_TIMER_NONE;
-    sample->state = GPU_TIMER_CLOSING;
-}
+static uint64_t later(uint64_t one, uint64_t other) { return one > other ? one : other; }
 
-/* The fate of the open pair when other work comes onto its stream, or the same after a while. An
- * event tells the end of a launch only while the stream is busy with it. */
-static void interrupt(struct gpu_timer *timer, struct gpu_timer_keys *keys,
-                      struct gpu_timer_stream *stream, uint64_t now,
-                      struct gpu_timer_launch *launch) {
-    int open = stream->open;
-    struct gpu_timer_sample *sample = &timer->samples[open];
-    if (sample->begun && now < stream->busy_until) {
-        close_sample(timer, stream, sample);
-        launch->stale = open;
-    } else {
-        abandon(timer, keys, open);
-    }
-}
-
-/* Whether one more launch belongs to the open pair: the same work, on a stream that isn't idle. */
-static bool goes_on(const struct gpu_timer *timer, const struct gpu_timer_stream *stream,
-                    struct gpu_timer_key key, uint64_t now) {
-    const struct gpu_timer_sample *sample = &timer->samples[stream->open];
-    return sample->key.function == key.function && sample->key.shape == key.shape &&
-           now < stream->busy_until;
-}
-
-/* Work that begins after the queued work: returns how long the stream was idle. */
-static uint64_t extend(uint64_t *busy_until, uint64_t now, uint64_t ns) {
-    uint64_t begins = now > *busy_until ? now : *busy_until;
-    uint64_t idle = *busy_until == 0 ? 0 : begins - *busy_until;
-    *busy_until = begins + ns;
-    return idle;
-}
-
-/* The same for the whole context: its streams run at the same time. */
-static uint64_t reach(uint64_t *busy_until, uint64_t now, uint64_t until) {
-    uint64_t idle = *busy_until != 0 && now > *busy_until ? now - *busy_until : 0;
-    *busy_until = until > *busy_until ? until : *busy_until;
-    return idle;
+/* Puts the work behind that of its stream: returns the time by which the context is busy longer. */
+static uint64_t extend(struct gpu_timer *timer, struct gpu_timer_stream *stream, uint64_t now,
+                       uint64_t ns) {
+    uint64_t before = later(timer->busy_until, now);
+    stream->busy_until = later(stream->busy_until, now) + ns;
+    timer->busy_until = later(before, stream->busy_until);
+    return timer->busy_until - before;
 }
 
 void gpu_timer_launch(struct gpu_timer *timer, struct gpu_timer_keys *keys,
-                      const struct gpu_timer_work *work, uint64_t charged_ns, uint64_t now,
-                      struct gpu_timer_launch *launch) {
-    struct gpu_timer_estimate *estimate = gpu_timer_keys_find(keys, work->key, work->threads);
-    struct gpu_timer_stream *stream = find_stream(timer, keys, stream_id(work), now);
-    int place = (int)(stream - timer->streams);
-    *launch = (struct gpu_timer_launch){.stream = place,
-                                        .epoch = stream->epoch,
-                                        .empty = GPU_TIMER_NONE,
-                                        .begins = GPU_TIMER_NONE,
-                                        .ends = GPU_TIMER_NONE,
-                                        .stale = GPU_TIMER_NONE,
-                                        .charged_ns = charged_ns};
-    if (stream->open != GPU_TIMER_NONE && !goes_on(timer, stream, work->key, now)) {
-        interrupt(timer, keys, stream, now, launch);
+                      const struct gpu_timer_work *work, struct gpu_timer_estimate *estimate,
+                      uint64_t estimated_ns, uint64_t now, struct gpu_timer_launch *launch) {
+    struct gpu_timer_stream *stream = find_stream(timer, stream_id(work), now);
+    *launch = (struct gpu_timer_launch){
+        .charge = {.stream = (int)(stream - timer->streams),
+                   .id = stream->id,
+                   .estimated_ns = estimated_ns,
+                   .charged_ns = extend(timer, stream, now, estimated_ns)},
+        .pair = GPU_TIMER_NONE,
+        .alone = atomic_fetch_add(&stream->under_way, 1) <= 0,
+        .number = ++stream->launches};
+    timer->charged_ns += launch->charge.charged_ns;
+    if (is_due(timer, estimate, now)) {
+        launch->pair = pair_of(timer, keys, estimate, &launch->charge, now);
     }
-    if (stream->open == GPU_TIMER_NONE && is_due(timer, estimate, now)) {
-        if (timer->empty_pairs < GPU_TIMER_EMPTY_PAIRS) {
-            launch->empty = take_sample(timer, keys, place);
-            timer->empty_pairs += launch->empty != GPU_TIMER_NONE;
-        }
-        launch->begins = open_sample(timer, keys, place, estimate, now);
-    }
-    uint64_t idle = extend(&stream->busy_until, now, charged_ns);
-    launch->due_at = stream->busy_until - charged_ns;
-    launch->after_late = stream->late;
-    stream->late = false;
-    launch->doubt_ns = idle >= DOUBT_NS ? idle : 0;
-    stream->idle_ns += idle;
-    timer->idle_total_ns += reach(&timer->busy_until, now, stream->busy_until);
-    stream->unsettled_ns += charged_ns;
-    stream->unsteady = stream->unsteady || estimate->unsteady != 0;
-    stream->last = work->key;
-    timer->charged_ns += charged_ns;
-    if (stream->open != GPU_TIMER_NONE) {
-        struct gpu_timer_sample *sample = &timer->samples[stream->open];
-        sample->launches++;
-        sample->charged_ns += charged_ns;
-        sample->last_at = now;
-        if (sample->launches >= sample->planned) {
-            launch->ends = stream->open;
-            close_sample(timer, stream, sample);
-        }
-    }
-    gpu_timer_set_out(timer, launch);
 }
 
-bool gpu_timer_is_late(const struct gpu_timer_launch *launch, uint64_t now) {
-    return now > launch->due_at + GPU_TIMER_LATE_NS;
+void gpu_timer_launched(struct gpu_timer *timer, const struct gpu_timer_launch *launch) {
+    atomic_fetch_sub(&timer->streams[launch->charge.stream].under_way, 1);
 }
 
-void gpu_timer_came_late(struct gpu_timer *timer, const struct gpu_timer_launch *launch,
-                         uint64_t now) {
-    struct gpu_timer_stream *stream = &timer->streams[launch->stream];
-    if (stream->epoch == launch->epoch && !gpu_timer_waits(timer, launch)) {
-        *(launch->ends == GPU_TIMER_NONE ? &stream->late_ns
-                                         : &timer->samples[launch->ends].late_ns) +=
-            now - launch->due_at;
-        stream->late = true;
+/* The launch took so much more than its estimate: returns how much of that is charged. What hid
+ * behind others' work is no part of it, unless its stream is now busy longest. */
+static int64_t correct(struct gpu_timer *timer, const struct gpu_timer_charge *charge,
+                       int64_t more_ns) {
+    struct gpu_timer_stream *stream = &timer->streams[charge->stream];
+    uint64_t before = timer->busy_until;
+    double part =
+        charge->estimated_ns == 0 ? 1 : (double)charge->charged_ns / (double)charge->estimated_ns;
+    timer->busy_until += (uint64_t)(int64_t)((double)more_ns * part);
+    if (stream->id == charge->id) {
+        stream->busy_until += (uint64_t)more_ns;
     }
+    for (int i = 0; i < GPU_TIMER_STREAMS; i++) {
+        timer->busy_until = later(timer->busy_until, timer->streams[i].busy_until);
+    }
+    return (int64_t)(timer->busy_until - before);
 }
 
 void gpu_timer_cancel(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                       const struct gpu_timer_launch *launch) {
-    struct gpu_timer_stream *stream = &timer->streams[launch->stream];
-    struct gpu_timer_bill ignored = {.busy_ns = 0};
-    if (launch->ends != GPU_TIMER_NONE) {
-        gpu_timer_drop(timer, keys, launch->ends, &ignored);
-    } else if (stream->epoch == launch->epoch && stream->open != GPU_TIMER_NONE) {
-        abandon(timer, keys, stream->open);
-    }
-    if (stream->epoch == launch->epoch && stream->unsettled_ns >= launch->charged_ns) {
-        stream->unsettled_ns -= launch->charged_ns;
+    correct(timer, &launch->charge, -(int64_t)launch->charge.estimated_ns);
+    timer->charged_ns -= launch->charge.charged_ns;
+    if (launch->pair != GPU_TIMER_NONE) {
+        gpu_timer_drop(timer, keys, launch->pair);
     }
 }
 
-void gpu_timer_drop(struct gpu_timer *timer, struct gpu_timer_keys *keys, int number,
-                    struct gpu_timer_bill *bill) {
-    bill->busy_ns += (int64_t)timer->samples[number].unsettled_ns;
-    bill->raw_ns += (int64_t)timer->samples[number].unsettled_ns;
-    release(timer, keys, number);
+void gpu_timer_drop(struct gpu_timer *timer, struct gpu_timer_keys *keys, int number) {
+    struct gpu_timer_pair *pair = &timer->pairs[number];
+    if (!pair->empty) {
+        struct gpu_timer_estimate *function = gpu_timer_keys_function(keys, pair->key.function);
+        function->pending -= function->pending != 0;
+    }
+    timer->unknown -= pair->unknown;
+    pair->state = GPU_TIMER_FREE;
+    timer->in_use--;
+}
+
+static void learn_empty(struct gpu_timer *timer, int64_t ns) {
+    if (ns <= 0 || ns > EMPTY_MAX_NS) {
+        return; /* a neighbour's slice lay in between */
+    }
+    if (timer->empties == 0 || (uint64_t)ns < timer->empty_ns) {
+        timer->empty_ns = (uint64_t)ns;
+    }
+    timer->empties++;
+}
+
+/* The launch of a pair, whose events lie so far apart: returns what it took. */
+static uint64_t learn(struct gpu_timer_keys *keys, const struct gpu_timer_pair *pair,
+                      uint64_t span_ns, struct gpu_timer_sharing sharing) {
+    struct gpu_timer_estimate *estimate = gpu_timer_keys_find(keys, pair->key, pair->threads);
+    /* More than the launch may lie in it, and not less, unless time of the host is taken off. */
+    bool tells = !pair->doubtful || (pair->idle_ns == 0 && span_ns < estimate->span_ns);
+    if (!tells && estimate->measured != 0) {
+        span_ns = estimate->span_ns;
+    }
+    uint64_t own = gpu_timer_estimate_learn(estimate, span_ns, sharing.others);
+    gpu_timer_function_learn(gpu_timer_keys_function(keys, pair->key.function), pair->threads, own);
+    return gpu_timer_corrected_ns(own, span_ns, sharing.factor);
+}
+
+void gpu_timer_settle(struct gpu_timer *timer, struct gpu_timer_keys *keys, int number,
+                      int64_t span_ns, struct gpu_timer_sharing sharing,
+                      struct gpu_timer_bill *bill) {
+    const struct gpu_timer_pair *pair = &timer->pairs[number];
+    if (pair->empty) {
+        learn_empty(timer, pair->doubtful ? 0 : span_ns);
+    } else {
+        /* While the card waited for the host, the first event's own time passed, too. */
+        uint64_t spare = pair->idle_ns != 0 ? pair->idle_ns : timer->empty_ns;
+        int64_t net = span_ns - (int64_t)spare;
+        int64_t took = (int64_t)learn(keys, pair, net > 0 ? (uint64_t)net : 0, sharing);
+        int64_t more = correct(timer, &pair->charge, took - (int64_t)pair->charge.estimated_ns);
+        uint64_t until = later(pair->charged_until, timer->settled_ns);
+        bill->charge_ns += more;
+        bill->busy_ns += more + (int64_t)(until - timer->settled_ns);
+        timer->settled_ns = until;
+    }
+    gpu_timer_drop(timer, keys, number);
+}
+
+uint64_t gpu_timer_open_ns(const struct gpu_timer *timer, uint64_t now) {
+    uint64_t open = 0;
+    for (int i = 0; i < GPU_TIMER_PAIRS; i++) {
+        const struct gpu_timer_pair *pair = &timer->pairs[i];
+        if (pair->state != GPU_TIMER_FREE && pair->unknown && pair->at < now) {
+            uint64_t since = now - pair->at;
+            open += since < GPU_TIMER_UNKNOWN_NS ? since : GPU_TIMER_UNKNOWN_NS;
+        }
+    }
+    return open;
 }

@@ -1,12 +1,11 @@
 #include "limiter/gpu_timer_events.h"
 
-#include "limiter/gpu_timer_threads.h"
 #include "loader/capture_mode.h"
 #include "loader/drivers.h"
 #include "shared/clock.h"
 
-/* A pair lies this far from the reference at most: a float of milliseconds then resolves 0.25 us */
-#define REFERENCE_MAX_NS ((int64_t)(2 * NS_PER_S))
+/* A driver that takes longer for a launch waited for a processor or for room in its queue. */
+#define LATE_NS (50 * NS_PER_US)
 
 enum { EVENT_DEFAULT = 0 };
 
@@ -39,197 +38,120 @@ static bool is_queued(struct driver *driver, const struct gpu_timer_work *work) 
     return ask == NULL || ask(work->stream) != CUDA_SUCCESS;
 }
 
-static void fail(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct lock *lock,
-                 int number) {
-    struct gpu_timer_bill ignored = {.busy_ns = 0};
+static bool has_passed(struct driver *driver, CUevent event) {
+    cuEventQuery_fn *query = REAL(driver, cuEventQuery);
+    return query != NULL && query(event) == CUDA_SUCCESS;
+}
+
+/* Whether no other thread's launch can lie between what was recorded around this one. */
+static bool was_alone(const struct gpu_timer *timer, struct lock *lock,
+                      const struct gpu_timer_launch *launch) {
     lock_take(lock);
-    gpu_timer_drop(timer, keys, number, &ignored);
+    bool last = timer->streams[launch->charge.stream].launches == launch->number;
     lock_release(lock);
+    return launch->alone && last;
 }
 
-/* How long the card was idle between the first event and now. An idle stream still waits while the
- * card runs others: if the event waits still, it will pass right before the next launch, without
- * time of the host between them. */
-static uint64_t gap_since(const struct gpu_timer *timer, const struct gpu_timer_sample *sample,
-                          uint64_t begun_at) {
-    cuEventQuery_fn *query = REAL(timer->driver, cuEventQuery);
-    uint64_t took = clock_now() - begun_at;
-    bool matters = (!sample->queued || took >= GPU_TIMER_LATE_NS) && query != NULL;
-    return matters && query(sample->begin) != CUDA_SUCCESS ? 0 : took;
-}
-
-/* How long the card may have been idle between the events of a pair: all the time that the host
- * took, if that was long and the first event has passed. */
-static uint64_t doubt_of(const struct gpu_timer *timer, const struct gpu_timer_sample *sample,
-                         struct lock *lock, uint64_t until) {
-    cuEventQuery_fn *query = REAL(timer->driver, cuEventQuery);
-    lock_take(lock); /* another thread may have begun it */
-    uint64_t took = sample->begun && until > sample->begun_at ? until - sample->begun_at : 0;
-    CUevent begin = sample->begin;
-    lock_release(lock);
-    bool matters = took >= GPU_TIMER_LATE_NS && query != NULL;
-    return matters && query(begin) == CUDA_SUCCESS ? took : 0;
-}
-
-/* `begun_at`: when the first event was recorded, if all between it and now was one launch, or, in
- * an empty pair, this call: on an idle stream, that is how much later it began. 0: other work lay
- * in between. */
-static void end(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct lock *lock,
-                const struct gpu_timer_work *work, int number, uint64_t begun_at, uint64_t until) {
-    struct gpu_timer_sample *sample = &timer->samples[number];
-    uint64_t gap_ns = begun_at == 0 ? 0 : gap_since(timer, sample, begun_at);
-    uint64_t doubt_ns = doubt_of(timer, sample, lock, until);
-    if (!record(timer->driver, &sample->end, work)) {
-        fail(timer, keys, lock, number);
-        return;
-    }
-    if (sample->planned == 0) {
-        gap_ns = gap_since(timer, sample, begun_at);
-    }
+/* The end of a pair's part in its launch: it waits for the card, or it is dropped. */
+static void finish(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct lock *lock,
+                   int number, bool recorded, bool doubtful) {
     lock_take(lock);
-    sample->gap_ns = begun_at == 0 ? sample->gap_ns : gap_ns;
-    sample->doubt_ns = doubt_ns;
-    sample->state = GPU_TIMER_PENDING;
-    lock_release(lock);
-}
-
-static void begin(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct lock *lock,
-                  const struct gpu_timer_work *work, struct gpu_timer_launch *launch) {
-    struct gpu_timer_sample *sample = &timer->samples[launch->begins];
-    bool queued = is_queued(timer->driver, work);
-    if (!record(timer->driver, &sample->begin, work)) {
-        fail(timer, keys, lock, launch->begins);
-        launch->ends = GPU_TIMER_NONE;
-        return;
+    struct gpu_timer_pair *pair = &timer->pairs[number];
+    if (pair->state == GPU_TIMER_TAKEN) { /* else its context has ended meanwhile */
+        pair->doubtful = doubtful;
+        pair->state = GPU_TIMER_PENDING;
+        if (!recorded) {
+            gpu_timer_drop(timer, keys, number);
+        }
     }
-    launch->begun_at = clock_now();
-    lock_take(lock);
-    sample->queued = queued;
-    sample->begun = true;
-    sample->begun_at = launch->begun_at;
-    timer->was_idle = timer->was_idle || !queued;
     lock_release(lock);
 }
 
 /* The time from one event to the next, with no launch in between. */
 static void measure_empty_pair(struct gpu_timer *timer, struct gpu_timer_keys *keys,
-                               struct lock *lock, const struct gpu_timer_work *work, int number) {
-    struct gpu_timer_sample *sample = &timer->samples[number];
-    sample->queued = is_queued(timer->driver, work);
-    if (!record(timer->driver, &sample->begin, work)) {
-        fail(timer, keys, lock, number);
-        return;
+                               struct lock *lock, const struct gpu_timer_work *work,
+                               const struct gpu_timer_launch *launch) {
+    lock_take(lock);
+    int number = gpu_timer_take_empty(timer);
+    lock_release(lock);
+    if (number != GPU_TIMER_NONE) {
+        struct gpu_timer_pair *pair = &timer->pairs[number];
+        bool recorded =
+            record(timer->driver, &pair->begin, work) && record(timer->driver, &pair->end, work);
+        bool idle = recorded && has_passed(timer->driver, pair->begin);
+        finish(timer, keys, lock, number, recorded, idle || !was_alone(timer, lock, launch));
     }
-    end(timer, keys, lock, work, number, clock_now(), 0);
 }
 
 void gpu_timer_events_before(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                              struct lock *lock, const struct gpu_timer_work *work,
                              struct gpu_timer_launch *launch) {
-    if (launch->stale == GPU_TIMER_NONE && launch->begins == GPU_TIMER_NONE &&
-        launch->empty == GPU_TIMER_NONE && launch->doubt_ns == 0) {
+    if (launch->pair == GPU_TIMER_NONE) {
         return;
     }
     int mode = capture_mode_exchange(timer->driver, CAPTURE_MODE_RELAXED);
-    if (!may_record(timer->driver, work)) {
-        int all[] = {launch->stale, launch->begins, launch->empty};
-        for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
-            if (all[i] != GPU_TIMER_NONE) {
-                fail(timer, keys, lock, all[i]);
-            }
-        }
-        launch->ends = GPU_TIMER_NONE;
-    } else {
-        if (launch->doubt_ns != 0 && is_queued(timer->driver, work)) {
-            lock_take(lock);
-            gpu_timer_was_busy(timer, launch);
-            lock_release(lock);
-        }
-        if (launch->stale != GPU_TIMER_NONE) {
-            end(timer, keys, lock, work, launch->stale, 0, timer->samples[launch->stale].last_at);
-        }
-        if (launch->empty != GPU_TIMER_NONE) {
-            measure_empty_pair(timer, keys, lock, work, launch->empty);
-        }
-        if (launch->begins != GPU_TIMER_NONE) {
-            begin(timer, keys, lock, work, launch);
+    bool may = may_record(timer->driver, work);
+    if (may) {
+        launch->queued = is_queued(timer->driver, work);
+        if (launch->queued) { /* on an idle stream the next event comes as late as the host */
+            measure_empty_pair(timer, keys, lock, work, launch);
         }
     }
+    if (!may || !record(timer->driver, &timer->pairs[launch->pair].begin, work)) {
+        finish(timer, keys, lock, launch->pair, false, true);
+        launch->pair = GPU_TIMER_NONE;
+    }
+    launch->begun_at = clock_now();
     capture_mode_exchange(timer->driver, mode);
 }
 
 void gpu_timer_events_after(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct lock *lock,
                             const struct gpu_timer_work *work,
                             const struct gpu_timer_launch *launch) {
-    if (launch->begins == GPU_TIMER_NONE && launch->ends == GPU_TIMER_NONE) {
+    if (launch->pair == GPU_TIMER_NONE) {
         return;
     }
-    uint64_t begun_at = launch->begins == GPU_TIMER_NONE ? 0 : launch->begun_at;
     int mode = capture_mode_exchange(timer->driver, CAPTURE_MODE_RELAXED);
-    if (launch->ends != GPU_TIMER_NONE) {
-        end(timer, keys, lock, work, launch->ends, begun_at, clock_now());
-    } else if (begun_at != 0) {
-        struct gpu_timer_sample *sample = &timer->samples[launch->begins];
-        uint64_t gap_ns = gap_since(timer, sample, begun_at);
-        lock_take(lock);
-        sample->gap_ns = gap_ns;
-        lock_release(lock);
-    }
+    struct gpu_timer_pair *pair = &timer->pairs[launch->pair];
+    uint64_t took = clock_now() - launch->begun_at;
+    /* On an idle stream the first event passes at once, and the card waits for the launch; unless
+     * it runs others' work: then the event passes right before the launch. */
+    bool waited = (!launch->queued || took >= LATE_NS) && has_passed(timer->driver, pair->begin);
+    bool recorded = record(timer->driver, &pair->end, work);
+    bool late = clock_now() - launch->begun_at >= LATE_NS && has_passed(timer->driver, pair->begin);
     capture_mode_exchange(timer->driver, mode);
-}
-
-static bool elapsed_ns(struct driver *driver, CUevent from, CUevent to, int64_t *ns) {
-    cuEventElapsedTime_fn *ask = REAL(driver, cuEventElapsedTime);
-    float ms = 0;
-    if (ask == NULL || ask(&ms, from, to) != CUDA_SUCCESS || !(ms > -1e9F && ms < 1e9F)) {
-        return false;
-    }
-    *ns = (int64_t)((double)ms * 1e6);
-    return true;
-}
-
-/* The place of a pair's end on the card's clock, which has its zero at the first pair's end. An
- * event that becomes the reference changes places with the old one: neither is made anew. */
-static bool place(struct gpu_timer *timer, struct gpu_timer_sample *sample, int64_t *clock_ns) {
-    int64_t since = 0;
-    if (timer->reference != NULL &&
-        !elapsed_ns(timer->driver, timer->reference, sample->end, &since)) {
-        return false;
-    }
-    *clock_ns = timer->reference_ns + since;
-    if (timer->reference == NULL || since > REFERENCE_MAX_NS) {
-        CUevent old = timer->reference;
-        timer->reference = sample->end;
-        timer->reference_ns = *clock_ns == 0 ? 1 : *clock_ns;
-        sample->end = old;
-    }
-    return true;
+    lock_take(lock);
+    timer->was_idle = timer->was_idle || !launch->queued;
+    pair->idle_ns = waited ? took : 0;
+    lock_release(lock);
+    finish(timer, keys, lock, launch->pair, recorded, late || !was_alone(timer, lock, launch));
 }
 
 enum look { LOOK_NOT_YET, LOOK_PASSED, LOOK_FAILED };
 
-static enum look look_at(struct gpu_timer *timer, int number, struct gpu_timer_passed *passed) {
+static enum look look_at(struct gpu_timer *timer, int number, int64_t *span_ns) {
     enum { NOT_READY = 600 };
-    struct gpu_timer_sample *sample = &timer->samples[number];
+    const struct gpu_timer_pair *pair = &timer->pairs[number];
     cuEventQuery_fn *query = REAL(timer->driver, cuEventQuery);
-    CUresult result = query == NULL ? CUDA_ERROR_NOT_FOUND : query(sample->end);
+    cuEventElapsedTime_fn *elapsed = REAL(timer->driver, cuEventElapsedTime);
+    CUresult result = query == NULL ? CUDA_ERROR_NOT_FOUND : query(pair->end);
+    float ms = 0;
     if (result == NOT_READY) {
         return LOOK_NOT_YET;
     }
-    passed->sample = number;
-    bool measured = result == CUDA_SUCCESS &&
-                    elapsed_ns(timer->driver, sample->begin, sample->end, &passed->span_ns) &&
-                    place(timer, sample, &passed->clock_ns);
-    return measured ? LOOK_PASSED : LOOK_FAILED;
+    if (result != CUDA_SUCCESS || elapsed == NULL ||
+        elapsed(&ms, pair->begin, pair->end) != CUDA_SUCCESS || !(ms >= 0 && ms < 1e9F)) {
+        return LOOK_FAILED;
+    }
+    *span_ns = (int64_t)((double)ms * 1e6);
+    return LOOK_PASSED;
 }
 
-/* Takes all pairs that wait for the card. One thread at a time: the call moves the reference,
- * too. */
+/* All pairs that wait for the card, unless another thread looks at them. */
 static unsigned take_pending(struct gpu_timer *timer, int *numbers) {
     unsigned count = 0;
-    for (int i = 0; !timer->polling && i < GPU_TIMER_SAMPLES; i++) {
-        if (timer->samples[i].state == GPU_TIMER_PENDING) {
-            timer->samples[i].state = GPU_TIMER_POLLED;
+    for (int i = 0; !timer->polling && i < GPU_TIMER_PAIRS; i++) {
+        if (timer->pairs[i].state == GPU_TIMER_PENDING) {
             numbers[count++] = i;
         }
     }
@@ -237,20 +159,11 @@ static unsigned take_pending(struct gpu_timer *timer, int *numbers) {
     return count;
 }
 
-static void put_in_order(struct gpu_timer_passed *passed, unsigned count) {
-    for (unsigned i = count - 1; i > 0 && passed[i].clock_ns < passed[i - 1].clock_ns; i--) {
-        struct gpu_timer_passed later = passed[i - 1];
-        passed[i - 1] = passed[i];
-        passed[i] = later;
-    }
-}
-
 struct gpu_timer_bill gpu_timer_events_poll(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                                             struct lock *lock, struct gpu_timer_sharing sharing) {
-    int numbers[GPU_TIMER_SAMPLES];
-    enum look looks[GPU_TIMER_SAMPLES];
-    struct gpu_timer_passed passed[GPU_TIMER_SAMPLES];
-    unsigned through = 0;
+    int numbers[GPU_TIMER_PAIRS];
+    enum look looks[GPU_TIMER_PAIRS];
+    int64_t spans_ns[GPU_TIMER_PAIRS];
     struct gpu_timer_bill bill = {.busy_ns = 0};
     lock_take(lock);
     unsigned count = take_pending(timer, numbers);
@@ -260,22 +173,16 @@ struct gpu_timer_bill gpu_timer_events_poll(struct gpu_timer *timer, struct gpu_
     }
     int mode = capture_mode_exchange(timer->driver, CAPTURE_MODE_RELAXED);
     for (unsigned i = 0; i < count; i++) {
-        looks[i] = look_at(timer, numbers[i], &passed[through]);
-        if (looks[i] == LOOK_PASSED) {
-            put_in_order(passed, ++through);
-        }
+        looks[i] = look_at(timer, numbers[i], &spans_ns[i]);
     }
     capture_mode_exchange(timer->driver, mode);
     lock_take(lock);
     timer->polling = false;
-    for (unsigned i = 0; i < through; i++) {
-        gpu_timer_settle(timer, keys, &passed[i], sharing, &bill);
-    }
     for (unsigned i = 0; i < count; i++) {
-        if (looks[i] == LOOK_FAILED) {
-            gpu_timer_drop(timer, keys, numbers[i], &bill);
-        } else if (looks[i] == LOOK_NOT_YET) {
-            timer->samples[numbers[i]].state = GPU_TIMER_PENDING;
+        if (looks[i] == LOOK_PASSED) {
+            gpu_timer_settle(timer, keys, numbers[i], spans_ns[i], sharing, &bill);
+        } else if (looks[i] == LOOK_FAILED) {
+            gpu_timer_drop(timer, keys, numbers[i]);
         }
     }
     lock_release(lock);

@@ -6,14 +6,14 @@
 #ifndef HOOK_GPU_TIMER_EVENTS_H
 #define HOOK_GPU_TIMER_EVENTS_H
 
-#include "limiter/gpu_timer_settle.h"
+#include "limiter/gpu_timer.h"
 #include "shared/sys.h"
 
-/* Before the launch: ends a stale pair on its stream, begins a pair that is due. */
+/* Before the launch: the first event of its pair. */
 void gpu_timer_events_before(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                              struct lock *lock, const struct gpu_timer_work *work,
                              struct gpu_timer_launch *launch);
-/* After the launch: ends the pair whose last launch it was. */
+/* After the launch: the second. */
 void gpu_timer_events_after(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct lock *lock,
                             const struct gpu_timer_work *work,
                             const struct gpu_timer_launch *launch);

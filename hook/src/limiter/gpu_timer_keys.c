@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "shared/clock.h"
+
 /* Places that a key may lie in: few enough to look at on each launch. */
 enum { WAYS = 4 };
 
@@ -68,6 +70,8 @@ static uint64_t own_part(const struct gpu_timer_estimate *estimate, uint64_t spa
 
 /* A launch is steady again when so many measured ones took the same time, within a factor of 2. */
 enum { STEADY_TIMES = 256 };
+/* Of shorter ones the differences aren't worth a pair around each. */
+#define UNSTEADY_NS (100 * NS_PER_US)
 
 uint64_t gpu_timer_estimate_learn(struct gpu_timer_estimate *estimate, uint64_t span_ns,
                                   uint32_t others) {
@@ -80,7 +84,8 @@ uint64_t gpu_timer_estimate_learn(struct gpu_timer_estimate *estimate, uint64_t 
     sort(sorted, estimate->measured);
     estimate->low_ns = sorted[(estimate->measured - 1) / 4];
     estimate->unsteady -= estimate->unsteady != 0;
-    if (others == 0 && sorted[estimate->measured - 1] > 2 * sorted[0]) {
+    uint64_t longest = sorted[estimate->measured - 1];
+    if (others == 0 && longest > UNSTEADY_NS && longest > 2 * sorted[0]) {
         estimate->unsteady = STEADY_TIMES;
     }
     estimate->times_ns[place] = own_part(estimate, span_ns, others);
@@ -98,27 +103,24 @@ uint64_t gpu_timer_corrected_ns(uint64_t ns, uint64_t span_ns, double factor) {
     return span_ns >= SLICE_NS && corrected > span_ns ? span_ns : corrected;
 }
 
-/* The entry of a function, all shapes together: no launch has this shape. */
-static struct gpu_timer_estimate *of_function(struct gpu_timer_keys *keys, const void *function) {
+struct gpu_timer_estimate *gpu_timer_keys_function(struct gpu_timer_keys *keys,
+                                                   const void *function) {
+    /* No launch has this shape. */
     return gpu_timer_keys_find(
         keys, (struct gpu_timer_key){.function = function, .shape = UINT64_MAX}, 0);
 }
 
-void gpu_timer_keys_learn_function(struct gpu_timer_keys *keys, const void *function,
-                                   uint64_t threads, uint64_t ns) {
-    struct gpu_timer_estimate *all = of_function(keys, function);
-    bool first = all->measured == 0;
-    all->measured = 1;
-    all->threads = first ? threads : all->threads - all->threads / 8 + threads / 8;
-    all->mean_ns = first ? ns : all->mean_ns - all->mean_ns / 8 + ns / 8;
+void gpu_timer_function_learn(struct gpu_timer_estimate *function, uint64_t threads, uint64_t ns) {
+    bool first = function->measured == 0;
+    function->measured += function->measured < GPU_TIMER_NEW;
+    function->threads = first ? threads : function->threads - function->threads / 8 + threads / 8;
+    function->mean_ns = first ? ns : function->mean_ns - function->mean_ns / 8 + ns / 8;
 }
 
-uint64_t gpu_timer_keys_guess_ns(struct gpu_timer_keys *keys, const void *function,
-                                 uint64_t threads) {
-    const struct gpu_timer_estimate *all = of_function(keys, function);
-    if (all->measured == 0 || all->threads == 0) {
+uint64_t gpu_timer_function_guess_ns(const struct gpu_timer_estimate *function, uint64_t threads) {
+    if (function->measured == 0 || function->threads == 0) {
         return 0;
     }
-    double guess = (double)all->mean_ns * (double)threads / (double)all->threads;
+    double guess = (double)function->mean_ns * (double)threads / (double)function->threads;
     return guess > GUESS_MAX_NS ? (uint64_t)GUESS_MAX_NS : (uint64_t)guess;
 }

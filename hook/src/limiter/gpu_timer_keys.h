@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { GPU_TIMER_KEYS = 1024, GPU_TIMER_TIMES = 12 };
+/* Of a new function or shape so many launches are measured at once. */
+enum { GPU_TIMER_KEYS = 1024, GPU_TIMER_TIMES = 12, GPU_TIMER_NEW = 4 };
 
 struct gpu_timer_key {
     const void *function; /* a graph's executable too */
@@ -20,12 +21,12 @@ struct gpu_timer_estimate {
     uint64_t threads;
     uint32_t measured; /* how often, at most GPU_TIMER_TIMES */
     uint32_t next;
-    uint32_t pending;  /* measurements under way */
+    uint32_t pending;  /* measurements under way: of functions alone */
     uint64_t used_at;  /* count of look-ups: the least recently used one is replaced */
     uint64_t low_ns;   /* lower quartile of the spans: others' slices make them longer */
     uint64_t span_ns;  /* their mean */
     uint64_t mean_ns;  /* of the times that stand for the spans */
-    uint32_t unsteady; /* for so many more measured launches its data decide how long it runs */
+    uint32_t unsteady; /* for so many more launches, each measured: its data decide its length */
     uint64_t spans_ns[GPU_TIMER_TIMES];
     uint64_t times_ns[GPU_TIMER_TIMES];
 };
@@ -49,12 +50,12 @@ uint64_t gpu_timer_estimate_learn(struct gpu_timer_estimate *estimate, uint64_t 
 /* A part of a span by the agent's count, which is `factor` times ours: for a long launch, which is
  * measured each time, no more than the span. */
 uint64_t gpu_timer_corrected_ns(uint64_t ns, uint64_t span_ns, double factor);
-/* Of a function's last launches of any shape: how long they took, and of how many threads. */
-void gpu_timer_keys_learn_function(struct gpu_timer_keys *keys, const void *function,
-                                   uint64_t threads, uint64_t ns);
+/* The entry of a function: what its last launches of any shape took, and their threads. */
+struct gpu_timer_estimate *gpu_timer_keys_function(struct gpu_timer_keys *keys,
+                                                   const void *function);
+void gpu_timer_function_learn(struct gpu_timer_estimate *function, uint64_t threads, uint64_t ns);
 /* A new shape of a function that was measured: in proportion to its threads. 0: the function is
  * unknown as well. */
-uint64_t gpu_timer_keys_guess_ns(struct gpu_timer_keys *keys, const void *function,
-                                 uint64_t threads);
+uint64_t gpu_timer_function_guess_ns(const struct gpu_timer_estimate *function, uint64_t threads);
 
 #endif

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "limiter/bucket.h"
-#include "limiter/gpu_timer_threads.h"
 #include "limiter/limiter_settle.h"
 #include "shared/clock.h"
 
@@ -17,9 +16,8 @@ enum { EARLY_PART = 4 };
 #define LOOK_AGAIN_NS (100 * NS_PER_MS)
 /* The charge of a launch of unknown length until it is known. */
 #define UNKNOWN_NS (50 * NS_PER_US)
-/* A second launch of unknown length waits for the first, and without a free pair it waits for a
- * pair: unmeasured, it would be charged next to nothing. It waits no longer than this: those may
- * wait for it. */
+/* A launch that must be measured, or whose function was never, waits until it can be: unmeasured,
+ * it would be charged next to nothing. It waits no longer than this: those may wait for it. */
 #define UNKNOWN_WAIT_NS GPU_TIMER_UNKNOWN_NS
 #define UNKNOWN_LOOK_NS (50 * NS_PER_US)
 #define UNKNOWN_LOOK_MAX_NS (10 * NS_PER_MS)
@@ -82,15 +80,15 @@ static bool is_unknown(const struct gpu_timer_estimate *estimate, uint64_t estim
     return estimated_ns == 0 && estimate->measured == 0;
 }
 
-/* Whether the launch waits for the first of its kind, or to be measured as the first. A launch
- * waits for that once. */
+/* Whether the launch waits for others to be measured. A launch waits for that once. */
 static bool await_measure(struct wait *wait, const struct gpu_timer *timer,
-                          struct gpu_timer_estimate *estimate, uint64_t now) {
+                          struct gpu_timer_keys *keys, const struct gpu_timer_estimate *estimate,
+                          uint64_t now) {
     if (wait->first_ns >= UNKNOWN_WAIT_NS) {
-        estimate->pending = 0;
+        gpu_timer_keys_function(keys, estimate->key.function)->pending = 0;
         return false;
     }
-    if (estimate->pending == 0 && gpu_timer_can_measure(timer)) {
+    if (gpu_timer_can_launch(timer, keys, estimate)) {
         return false;
     }
     wait->look_ns = wait->look_ns == 0 ? UNKNOWN_LOOK_NS : wait->look_ns * 2;
@@ -149,22 +147,24 @@ static CUresult decide(struct limiter *limiter, struct limiter_context *limited,
         card->busy_since = now;
     }
     limiter_card_enter_some(card, limiter->files, now);
-    uint64_t ns = gpu_timer_estimate_ns(&limiter->keys, work, limiter_card_factor(card));
     struct gpu_timer_estimate *estimate =
         gpu_timer_keys_find(&limiter->keys, work->key, work->threads);
+    uint64_t ns =
+        gpu_timer_estimate_ns(&limiter->keys, estimate, work->threads, limiter_card_factor(card));
     bool known = !is_unknown(estimate, ns);
+    if (await_measure(wait, &limited->timer, &limiter->keys, estimate, now)) {
+        return CUDA_SUCCESS;
+    }
     if (!known) {
-        if (await_measure(wait, &limited->timer, estimate, now)) {
-            return CUDA_SUCCESS;
-        }
         ns = wait->first_ns > UNKNOWN_NS ? wait->first_ns : UNKNOWN_NS;
     }
     if (!await_bucket(limiter, card, wait, now)) {
         wait->until = 0;
-        limiter_card_charge(card, ns, known);
+        gpu_timer_launch(&limited->timer, &limiter->keys, work, estimate, ns, now, &launch->timer);
+        limiter_card_charge(card, launch->timer.charge.charged_ns);
+        card->longest_ns = known && ns > card->longest_ns ? ns : card->longest_ns;
         limited->launched_at = now;
         limiter_card_enter_some(card, limiter->files, now);
-        gpu_timer_launch(&limited->timer, &limiter->keys, work, ns, now, &launch->timer);
         if (!known) {
             limiter_enter_open(limiter, card, now);
         }
@@ -213,13 +213,6 @@ void limiter_end(struct limiter *limiter, struct limiter_context *limited,
     if (!launch->counted) {
         return;
     }
-    uint64_t now = clock_now();
-    if (gpu_timer_is_late(&launch->timer, now)) {
-        limiter_poll(limiter, limited, now);
-        lock_take(&limiter->lock);
-        gpu_timer_came_late(&limited->timer, &launch->timer, now);
-        lock_release(&limiter->lock);
-    }
     if (result == CUDA_SUCCESS) {
         gpu_timer_events_after(&limited->timer, &limiter->keys, &limiter->lock, work,
                                &launch->timer);
@@ -229,6 +222,6 @@ void limiter_end(struct limiter *limiter, struct limiter_context *limited,
     gpu_timer_launched(&limited->timer, &launch->timer);
     lock_take(&limiter->lock);
     gpu_timer_cancel(&limited->timer, &limiter->keys, &launch->timer);
-    limiter_card_of(limiter, limited)->charged_ns -= (int64_t)launch->timer.charged_ns;
+    limiter_card_of(limiter, limited)->charged_ns -= (int64_t)launch->timer.charge.charged_ns;
     lock_release(&limiter->lock);
 }

@@ -62,17 +62,16 @@ double limiter_card_factor(const struct limiter_card *card) {
     return card->audit.begun ? card->audit.factor : 1;
 }
 
-void limiter_card_charge(struct limiter_card *card, uint64_t ns, bool known) {
+void limiter_card_charge(struct limiter_card *card, uint64_t ns) {
     int64_t owed = limiter_audit_take(&card->audit, (int64_t)ns);
     card->busy_ns += owed;
     card->charged_ns += (int64_t)ns + owed;
-    card->longest_ns = known && ns > card->longest_ns ? ns : card->longest_ns;
 }
 
 void limiter_card_settle(struct limiter_card *card, const struct gpu_timer_bill *bill) {
     card->charged_ns += bill->charge_ns;
     card->busy_ns += bill->busy_ns;
-    card->audit.own_raw_ns += bill->raw_ns;
+    card->audit.own_raw_ns += (int64_t)((double)bill->busy_ns / limiter_card_factor(card));
 }
 
 /* The processes that share the card with this one: the other tenants, and of the container's own
@@ -105,6 +104,8 @@ CUresult limiter_card_refresh(struct limiter_card *card, void *files, uint64_t n
     card->percent = percent_in_force(&card->limits);
     card->charged_ns += (int64_t)card->limits.left_ns;
     card->others = others_of(&card->limits);
-    limiter_audit(&card->audit, &card->limits, card->others, card->longest_ns, now);
+    if (card->open_ns == 0) { /* else the agent counts what we don't know yet */
+        limiter_audit(&card->audit, &card->limits, card->others, card->longest_ns, now);
+    }
     return CUDA_SUCCESS;
 }

@@ -34,8 +34,8 @@ void limiter_card_enter_some(struct limiter_card *card, void *files, uint64_t no
 int64_t limiter_card_ahead_ns(const struct limiter_card *card, uint64_t now);
 /* The ratio of the agent's count to ours. */
 double limiter_card_factor(const struct limiter_card *card);
-/* Charges a launch. Not known: for as long as it waited to be measured, which is no length. */
-void limiter_card_charge(struct limiter_card *card, uint64_t ns, bool known);
+/* Charges a launch. */
+void limiter_card_charge(struct limiter_card *card, uint64_t ns);
 /* The measured time of launches. */
 void limiter_card_settle(struct limiter_card *card, const struct gpu_timer_bill *bill);
 

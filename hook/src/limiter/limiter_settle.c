@@ -1,6 +1,5 @@
 #include "limiter/limiter_settle.h"
 
-#include "limiter/gpu_timer_settle.h"
 #include "loader/drivers.h"
 #include "shared/clock.h"
 

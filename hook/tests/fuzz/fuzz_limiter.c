@@ -78,7 +78,7 @@ static void launch(struct world *world, struct input *input) {
     expect_bounds(world);
     uint64_t ns = take_number(input) % LONGEST_NS;
     int64_t before = card->charged_ns;
-    limiter_card_charge(card, ns, true);
+    limiter_card_charge(card, ns);
     /* An eighth at least, twice at most, for any word of the agent. */
     int64_t cost = card->charged_ns - before;
     EXPECT(cost >= (int64_t)(ns / 8) && cost <= (int64_t)(2 * ns));
@@ -91,8 +91,7 @@ static void launch(struct world *world, struct input *input) {
 static void settle(struct world *world, struct input *input) {
     uint64_t measured = take_number(input) % LONGEST_NS;
     const struct gpu_timer_bill bill = {.charge_ns = -(int64_t)(measured / 2),
-                                        .busy_ns = (int64_t)measured,
-                                        .raw_ns = (int64_t)measured};
+                                        .busy_ns = (int64_t)measured};
     if (world->card.charged_ns + bill.charge_ns > -(int64_t)LONGEST_NS) {
         limiter_card_settle(&world->card, &bill);
     }
