@@ -50,9 +50,9 @@ def within(
     """Return a placer that keeps to the quota.
 
     Where the first answer breaks it, `others` are tried on a node with several models, or for a pod
-    that may hold less on other cards, as long as it `goes_on`. Each of several containers may have
-    to go to another card; those placements are searched one by one, until the search's effort is
-    spent.
+    that may hold less on other cards, as long as it `goes_on`. Each of several containers or cards
+    may have to be another one; those placements are searched one by one, until the search's effort
+    is spent.
     """
 
     def answer(node: Node, request: PodRequest) -> Placement | Refusal:
@@ -68,7 +68,7 @@ def within(
             for other in others(node, request, partial(place, policy=policy), left, goes_on):
                 if problem(node, other) is None:
                     return other
-            if len(request.containers) > 1 and goes_on():
+            if sum(each.card_count for each in request.containers) > 1 and goes_on():
                 mixed = place(node, request, policy, accepts=lambda it: problem(node, it) is None)
                 return mixed if isinstance(mixed, Placement) else refusal
         return refusal

@@ -9,6 +9,7 @@ from gpustack.model.policies import EXACT
 from gpustack.model.quota.check import check
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.quota.usage import Usage
+from gpustack.model.request import Topology
 from tests.model.machines import card, pod
 
 MODELS = ("Tesla P40", "Tesla T4")
@@ -31,3 +32,16 @@ def test_a_few_shares_are_placed_as_the_quota_allows(
     found = within(*limits, EXACT)(MIXED, pod(*asked))
     assert isinstance(found, Placement)
     assert check(*limits, MIXED, found) is None
+
+
+def test_whole_cards_of_two_models_are_joined_as_demanded() -> None:
+    """One NUMA node of four has both, and the first sets of cards that are left out don't free it."""
+    cards = (
+        card(at, model=MODELS[name == "T"], numa=at // 4)
+        for at, name in enumerate("PTTTPTTTTTPPPPPP")
+    )
+    quota = Quota(namespaces={"team": NamespaceQuota(cards={"P40": 200, "T4": 100})})
+    asked = pod((300, 0), topology=Topology.SINGLE_NUMA)
+    found = within(quota, Usage(), "team", EXACT)(Node(name="mixed", cards=tuple(cards)), asked)
+    assert isinstance(found, Placement)
+    assert found.containers[0].minors == (8, 10, 11)
