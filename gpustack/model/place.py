@@ -17,7 +17,7 @@ from gpustack.model.node import Node
 from gpustack.model.placement import Placement, Placer
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota.check import Violation, check, left_of
-from gpustack.model.quota.fewer_models import others, within_reach
+from gpustack.model.quota.fewer_models import others, rest_in_reach, within_reach
 from gpustack.model.quota.quota import Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
@@ -69,7 +69,13 @@ def within(
                 if problem(node, other) is None:
                     return other
             if sum(each.card_count for each in request.containers) > 1 and goes_on():
-                mixed = place(node, request, policy, accepts=lambda it: problem(node, it) is None)
+                rest = rest_in_reach(node, request, left)
+                mixed = place(
+                    node,
+                    request,
+                    policy,
+                    accepts=lambda some: problem(node, some) is None and rest(some),
+                )
                 return mixed if isinstance(mixed, Placement) else refusal
         return refusal
 
