@@ -72,7 +72,7 @@ def test_a_pod_that_changes_all_the_time_delays_no_others_decision(
 def test_a_node_that_changes_all_the_time_ends_a_binding(
     api: FakeKubeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tenant's small pods change it; each time an odd pod's cards were searched for 0.3 s anew."""
+    """A tenant's small pods change it; cards of an odd pod were searched for 0.3 s each time."""
     clock, of, ask = SearchClock(), NodeEvaluator.of, ResultTable.ask
     api.create("nodes", mini_cluster.node("gpu0"))
     with mini_cluster.serving(api, tmp_path, clock=clock) as mini:

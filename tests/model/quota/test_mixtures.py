@@ -36,7 +36,7 @@ def test_a_few_shares_are_placed_as_the_quota_allows(
 
 
 def test_whole_cards_of_two_models_are_joined_as_demanded() -> None:
-    """One NUMA node of four has both, and the first sets of cards that are left out don't free it."""
+    """One NUMA node of four has both; the first sets of cards that are left out leave others."""
     cards = (
         card(at, model=MODELS[name == "T"], numa=at // 4)
         for at, name in enumerate("PTTTPTTTTTPPPPPP")
