@@ -64,12 +64,13 @@ def within(
         if broken.reason is Reason.POOL_FORBIDDEN:
             return refusal
         left = left_of(quota, usage, namespace, node, without)
-        if within_reach(node, request, left):
+        rest = rest_in_reach(node, request, left)
+        nothing = Placement(node=node.name, containers=())
+        if within_reach(node, request, left) and rest(nothing):
             for other in others(node, request, partial(place, policy=policy), left, goes_on):
                 if problem(node, other) is None:
                     return other
             if sum(each.card_count for each in request.containers) > 1 and goes_on():
-                rest = rest_in_reach(node, request, left)
                 mixed = place(
                     node,
                     request,

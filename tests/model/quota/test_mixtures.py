@@ -1,14 +1,17 @@
 """Pods whose containers must go to cards of several models, by what a quota has left of each."""
 
+from typing import Any
+
 import pytest
 
 from gpustack.model.node import Node
-from gpustack.model.place import within
+from gpustack.model.place import place, within
 from gpustack.model.placement import Placement
 from gpustack.model.policies import EXACT
 from gpustack.model.quota.check import check
 from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.quota.usage import Usage
+from gpustack.model.refusal import Refusal
 from gpustack.model.request import Topology
 from tests.model.machines import card, pod
 
@@ -46,3 +49,17 @@ def test_whole_cards_of_two_models_are_joined_as_demanded() -> None:
     found = within(quota, Usage(), "team", EXACT)(Node(name="mixed", cards=tuple(cards)), asked)
     assert isinstance(found, Placement)
     assert found.containers[0].minors == (8, 10, 11)
+
+
+def test_a_quota_that_no_mixture_keeps_to_costs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole cards take no half of one, so 1.5 and 2.5 cards are 3."""
+    searches: list[Any] = []
+
+    def counted(*asked: Any, **options: Any) -> Any:
+        searches.append(asked)
+        return place(*asked, **options)
+
+    monkeypatch.setattr("gpustack.model.place.place", counted)
+    quota = Quota(namespaces={"team": NamespaceQuota(cards={"P40": 150, "T4": 250})})
+    assert isinstance(within(quota, Usage(), "team", EXACT)(MIXED, pod((400, 0))), Refusal)
+    assert len(searches) == 1
