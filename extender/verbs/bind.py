@@ -145,7 +145,10 @@ class Bind:
                 timeout=deadline.left,
                 change_pod=lambda: self.lookup.change(pod, deadline),
             )
-        choice = self.reserver.choose(pod, (node,))
+        time = deadline.search_time
+        if time.is_over():
+            time.prolong()  # the pod was let pass, and only this node may have changed since
+        choice = self.reserver.choose(pod, (node,), time)
         if choice.placement is not None:
             held.time_ns = choice.time_ns
             return choice.pod, choice.placement

@@ -17,7 +17,7 @@ from gpustack.model.node import Node
 from gpustack.model.placement import Placement, Placer
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota.check import Violation, check, left_of
-from gpustack.model.quota.fewer_models import others, within_reach
+from gpustack.model.quota.fewer_models import others, rest_in_reach, within_reach
 from gpustack.model.quota.quota import Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
@@ -50,9 +50,9 @@ def within(
     """Return a placer that keeps to the quota.
 
     Where the first answer breaks it, `others` are tried on a node with several models, or for a pod
-    that may hold less on other cards, as long as it `goes_on`. Each of several containers may have
-    to go to another card; those placements are searched one by one, until the search's effort is
-    spent.
+    that may hold less on other cards, as long as it `goes_on`. Each of several containers or cards
+    may have to be another one; those placements are searched one by one, until the search's effort
+    is spent.
     """
 
     def answer(node: Node, request: PodRequest) -> Placement | Refusal:
@@ -64,12 +64,19 @@ def within(
         if broken.reason is Reason.POOL_FORBIDDEN:
             return refusal
         left = left_of(quota, usage, namespace, node, without)
-        if within_reach(node, request, left):
+        rest = rest_in_reach(node, request, left)
+        nothing = Placement(node=node.name, containers=())
+        if within_reach(node, request, left) and rest(nothing):
             for other in others(node, request, partial(place, policy=policy), left, goes_on):
                 if problem(node, other) is None:
                     return other
-            if len(request.containers) > 1 and goes_on():
-                mixed = place(node, request, policy, accepts=lambda it: problem(node, it) is None)
+            if sum(each.card_count for each in request.containers) > 1 and goes_on():
+                mixed = place(
+                    node,
+                    request,
+                    policy,
+                    accepts=lambda some: problem(node, some) is None and rest(some),
+                )
                 return mixed if isinstance(mixed, Placement) else refusal
         return refusal
 

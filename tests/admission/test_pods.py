@@ -137,6 +137,15 @@ def test_memory_that_means_bytes_is_refused_with_the_unit(site: Site, cores: int
     assert site.denied(pod(container("main", cores, most))) == ""
 
 
+def test_the_memory_of_endless_cards_is_judged(site: Site) -> None:
+    asked = container("main", 100, 32)
+    for cores, units in (("1E", "32"), ("9E", "9E")):
+        asked["resources"]["limits"] |= {KEYS.vcuda_core: cores, KEYS.vcuda_memory: units}
+        assert site.denied(pod(asked)) == ""
+    asked["resources"]["limits"] |= {KEYS.vcuda_core: "100", KEYS.vcuda_memory: "9E"}
+    assert "9E is a number of units of 256 MiB" in site.denied(pod(asked))
+
+
 def test_a_gpu_pod_has_at_most_64_containers(site: Site) -> None:
     plain = [{"name": f"c{at}", "image": "none"} for at in range(64)]
     gpu = container("main", 50, 32)

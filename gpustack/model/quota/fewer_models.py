@@ -11,8 +11,9 @@ from typing import Final
 
 from gpustack.model.model_name import label_safe_model
 from gpustack.model.node import Node
-from gpustack.model.placement import Placement, Placer
+from gpustack.model.placement import Placement, Placer, holds
 from gpustack.model.request import PodRequest
+from gpustack.model.search import bounds
 from gpustack.model.search.demand import usable
 from gpustack.model.search.exclusion import avoiding
 from gpustack.model.units import CORES_PER_CARD
@@ -46,6 +47,33 @@ def within_reach(node: Node, request: PodRequest, left: Left) -> bool:
     cards = _by_kind(node, request, left.kinds)
     parts = (min(left.parts[kind], CORES_PER_CARD * len(cards[kind])) for kind in cards)
     return sum(max(0, part) for part in parts) >= sum(each.cores for each in request.running)
+
+
+def rest_in_reach(node: Node, request: PodRequest, left: Left) -> Callable[[Placement], bool]:
+    """Return what says of some containers' placement whether the rest may keep to what is left.
+
+    Of the rest some must be able to take of each kind what the other kinds can't give. It is asked
+    by one search, which places the containers in one order.
+    """
+    sums: dict[int, tuple[int, int]] = {}  # by how many containers stand: of those that don't
+
+    def parts_of_rest(found: Placement) -> tuple[int, int]:
+        there = {(each.kind, each.index) for each in found.containers}
+        rest = [each for each in request.running if (each.kind, each.index) not in there]
+        parts = [min(CORES_PER_CARD, each.cores) for each in rest for _ in range(each.card_count)]
+        return sum(parts), bounds.sums(parts, sum(parts))
+
+    def in_reach(found: Placement) -> bool:
+        count = len(found.containers)
+        total, exact = sums.get(count) or sums.setdefault(count, parts_of_rest(found))
+        free = dict(left.parts)
+        for index, use in holds(node, found).items():
+            free[left.kinds[index]] -= use.cores
+        of_kind = [max(0, part) for part in free.values()]
+        most = sum(of_kind)
+        return all(bounds.fill(exact, part) >= total - (most - part) for part in of_kind)
+
+    return in_reach
 
 
 def others(

@@ -64,8 +64,8 @@ def demands(containers: Iterable[ContainerRequest]) -> RemainingDemands:
         memory_units=sum(units),
         least=(min(cores, default=0), min(units, default=0)),
         crowds=tuple(sorted(crowds)),
-        core_sums=_sums(cores, CORES_PER_CARD),
-        unit_sums=_sums(units, _MOST_UNITS),
+        core_sums=sums(cores, CORES_PER_CARD),
+        unit_sums=sums(units, _MOST_UNITS),
     )
 
 
@@ -109,18 +109,21 @@ def _crowds(falling: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
     return list(found.values())
 
 
-def _sums(amounts: Iterable[int], most: int) -> int:
+def sums(amounts: Iterable[int], most: int) -> int:
+    """Return the sums up to `most` that some of the amounts make up exactly, as bits."""
     within = (1 << (most + 1)) - 1
-    sums = 1
+    found = 1
     for amount in amounts:
         if amount <= most:
-            sums |= sums << amount & within
-    return sums
+            found |= found << amount & within
+    return found
 
 
-def _fill(sums: int, free: list[int]) -> list[int]:
+def fill(made: int, most: int) -> int:
+    """Return the largest of `sums` that is no more than `most`."""
+    return (made & ((1 << (most + 1)) - 1)).bit_length() - 1
+
+
+def _fill(made: int, free: list[int]) -> list[int]:
     """Return for each card the largest sum that it can hold."""
-    return [
-        each if each > _MOST_UNITS else (sums & ((1 << (each + 1)) - 1)).bit_length() - 1
-        for each in free
-    ]
+    return [each if each > _MOST_UNITS else fill(made, each) for each in free]

@@ -1,6 +1,7 @@
-"""The answer for a pod that changes while its cards are chosen."""
+"""The answer for a pod that changes, or whose node does, while its cards are chosen."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +10,14 @@ from extender.cache.node_evaluator import NodeEvaluator
 from extender.errors import CannotDecide
 from extender.requeue.requeue import Requeue
 from extender.verbs.reserve import Reserver
+from gpustack.model.equivalence import ResultTable
 from gpustack.model.node import Node
 from gpustack.model.request import BadRequest, ContainerRequest, PodRequest
-from tests.extender.states import known, view, waiting
+from tests.extender import mini_cluster
+from tests.extender.calls import bind
+from tests.extender.states import bound, known, view, waiting
+from tests.extender.verbs.search_clock import SearchClock
+from tests.fakes.kube_api import FakeKubeApi
 from tests.model.machines import card, pod
 
 
@@ -61,3 +67,39 @@ def test_a_pod_that_changes_all_the_time_delays_no_others_decision(
         chooser.choose(asked, ("n0",))
     assert caught.value.code == "Busy"
     assert len(called) == 1
+
+
+def test_a_node_that_changes_all_the_time_ends_a_binding(
+    api: FakeKubeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenant's small pods change it; cards of an odd pod were searched for 0.3 s each time."""
+    clock, of, ask = SearchClock(), NodeEvaluator.of, ResultTable.ask
+    api.create("nodes", mini_cluster.node("gpu0"))
+    with mini_cluster.serving(api, tmp_path, clock=clock) as mini:
+        asked = mini.create(mini_cluster.pod("odd", 50, 32))
+        seen = mini.service.cache
+
+        def searched(*arguments: Any) -> Any:
+            clock.seconds += 0.3
+            return ask(*arguments)
+
+        def changing(*arguments: Any) -> Any:
+            said = of(*arguments)
+            bound(seen, f"small{len(seen.pods)}", pod((1, 1)), "gpu0")
+            return said
+
+        monkeypatch.setattr(ResultTable, "ask", searched)
+        monkeypatch.setattr(NodeEvaluator, "of", changing)
+        began = clock()
+        assert "NotSearched" in bind(mini, asked, "gpu0")
+        assert clock() - began < 2
+
+
+def test_a_pod_is_bound_though_its_namespace_has_used_its_time_up(
+    api: FakeKubeApi, tmp_path: Path
+) -> None:
+    api.create("nodes", mini_cluster.node("gpu0"))
+    with mini_cluster.serving(api, tmp_path, clock=SearchClock()) as mini:
+        asked = mini.create(mini_cluster.pod("p", 50, 32))
+        mini.service._search_shares.use("default", 1e3)
+        assert bind(mini, asked, "gpu0") == ""
