@@ -28,8 +28,8 @@ SECTIONS = {
     "page": page.section,
     "checkpoint": checkpoint.section,
     "agent": agent.section,
-    "hook": hook.section,
     "rollout": rollout.section,
+    "hook": hook.section,
 }
 
 
