@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from extender.cache.cache import ClusterCache
 from extender.cache.node_evaluator import NodeEvaluator
 from extender.errors import CannotDecide
 from extender.requeue.requeue import Requeue
@@ -21,13 +22,19 @@ from tests.fakes.kube_api import FakeKubeApi
 from tests.model.machines import card, pod
 
 
-def test_a_pod_whose_user_key_turns_bad_gets_an_error_with_the_key(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def one_card() -> tuple[ClusterCache, NodeEvaluator, Reserver]:
+    """Return what chooses on a cluster of one card, on node n0."""
     seen = view()
     answers = NodeEvaluator(seen)
     chooser = Reserver(seen, answers, Requeue(writer=None, cache=seen, evaluator=answers))  # type: ignore[arg-type]
     seen.set_node(known(Node(name="n0", cards=(card(0),))))
+    return seen, answers, chooser
+
+
+def test_a_pod_whose_user_key_turns_bad_gets_an_error_with_the_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen, answers, chooser = one_card()
     share = ContainerRequest(name="main", index=0, cores=50, memory_units=8)
     asked = waiting("p", PodRequest(containers=(share,)))
     seen.pod_event("ADDED", asked)
@@ -49,10 +56,7 @@ def test_a_pod_that_changes_all_the_time_delays_no_others_decision(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where something changes meanwhile, one decides after another: it would be tried 20 times."""
-    seen = view()
-    answers = NodeEvaluator(seen)
-    chooser = Reserver(seen, answers, Requeue(writer=None, cache=seen, evaluator=answers))  # type: ignore[arg-type]
-    seen.set_node(known(Node(name="n0", cards=(card(0),))))
+    seen, answers, chooser = one_card()
     asked = waiting("p", pod((50, 8)))
     seen.pod_event("ADDED", asked)
     of, called = answers.of, []
