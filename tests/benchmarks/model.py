@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from gpustack.model.node import Card, Node
 from gpustack.model.place import place
 from gpustack.model.placement import Placement
-from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.search import card_set_search
 from gpustack.model.topology.link_level import Level, Links
 from gpustack.wire.topo import parser
 from tests.benchmarks.timing import measure
+from tests.model.machines import pod
 
 CARD_BYTES = 80 << 30
 UNIT_BYTES = 256 << 20
@@ -50,26 +50,6 @@ def node(cards: int) -> Node:
             for minor in range(cards)
         ),
         links=tuple(tuple(link(one, two) for two in range(cards)) for one in range(cards)),
-    )
-
-
-def request(cores: int, memory_units: int) -> PodRequest:
-    """Return a pod of one container."""
-    return _request([(cores, memory_units)])
-
-
-def _request(asks: Sequence[tuple[int, int]]) -> PodRequest:
-    return PodRequest(
-        containers=tuple(
-            ContainerRequest(
-                name=f"main-{index}",
-                kind=ContainerKind.APP,
-                index=index,
-                cores=cores,
-                memory_units=memory_units,
-            )
-            for index, (cores, memory_units) in enumerate(asks)
-        )
     )
 
 
@@ -153,7 +133,7 @@ def hard_pods() -> Iterator[str]:
         asks = [ask for size in sizes for ask in _parts(draw, size, draw.randint(1, 4))]
         card_set_search.ANSWERS.clear()
         started = time.perf_counter()
-        answer = place(on, _request(asks))
+        answer = place(on, pod(*asks))
         seconds.append(time.perf_counter() - started)
         placed += isinstance(answer, Placement)
         proven += not isinstance(answer, Placement) and "not proven" not in answer.detail
@@ -207,7 +187,7 @@ def _middle_and_worst(seconds: Sequence[float]) -> str:
 
 
 def _cells(cards: int, cores: int, memory: int) -> str:
-    ask = functools.partial(place, node(cards), request(cores, memory))
+    ask = functools.partial(place, node(cards), pod((cores, memory)))
     answer = ask()
     if not isinstance(answer, Placement):
         raise AssertionError(f"{cores} cores do not fit {cards} idle cards")

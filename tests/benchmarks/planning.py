@@ -18,7 +18,8 @@ from gpustack.model.search.demand import Demand
 from gpustack.model.units import CORES_PER_CARD
 from gpustack.wire.files.trace import parse_trace
 from tests.benchmarks import traces
-from tests.benchmarks.model import node, request
+from tests.benchmarks.model import node
+from tests.model.machines import pod
 
 NODES = 1000
 PODS = 10_000
@@ -56,7 +57,7 @@ def cluster(nodes: int) -> tuple[Node, ...]:
 def throughput() -> Iterator[str]:
     """Place so many pods of five shapes on so many nodes, and count what still fits."""
     shapes = ((25, 40), (50, 80), (100, 0), (200, 0), (400, 0))
-    requests = [request(*shape) for shape in shapes]
+    requests = [pod(shape) for shape in shapes]
     pods = [
         Pod(namespace="default", name=str(number), request=requests[number % len(shapes)])
         for number in range(PODS)

@@ -66,14 +66,8 @@ def pod(*asks: tuple[int, int], **conditions: object) -> PodRequest:
 def with_inits(request: PodRequest, *asks: tuple[int, int]) -> PodRequest:
     """Return the pod with ordinary init containers that ask (cores, memory units)."""
     first = (
-        ContainerRequest(
-            name=f"i{index}",
-            kind=ContainerKind.INIT,
-            index=index,
-            cores=cores,
-            memory_units=memory,
-        )
-        for index, (cores, memory) in enumerate(asks)
+        replace(each, name=f"i{each.index}", kind=ContainerKind.INIT)
+        for each in pod(*asks).containers
     )
     return replace(request, containers=(*request.containers, *first))
 
