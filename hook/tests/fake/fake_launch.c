@@ -2,6 +2,7 @@
 #include "fake_launch.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -23,7 +24,8 @@ static struct {
         int mode;
     } streams[STREAMS];
     unsigned long long busy_ns, busy_until; /* of the card: a union */
-    unsigned long launches, captured, events, violations;
+    unsigned long launches, captured, violations;
+    _Atomic unsigned long events;
     CUresult failure;
     bool events_broken;
 } line = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -32,7 +34,7 @@ static __thread char own_stream;
 
 unsigned long fake_launches(void) { return line.launches; }
 unsigned long fake_captured(void) { return line.captured; }
-unsigned long fake_events_made(void) { return line.events; }
+unsigned long fake_events_recorded(void) { return atomic_load(&line.events); }
 unsigned long fake_capture_violations(void) { return line.violations; }
 void fake_fail_next_launch(CUresult result) { line.failure = result; }
 void fake_break_events(void) { line.events_broken = true; }
@@ -182,7 +184,6 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags) {
     (void)flags;
     pthread_mutex_lock(&line.lock);
     unsafe_call();
-    line.events++;
     bool broken = line.events_broken;
     pthread_mutex_unlock(&line.lock);
     *event = broken ? NULL : calloc(1, sizeof **event);
@@ -192,6 +193,7 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags) {
 static CUresult record(CUevent event, CUstream stream, bool per_thread) {
     pthread_mutex_lock(&line.lock);
     unsigned place = find(stream, per_thread);
+    atomic_fetch_add(&line.events, 1);
     line.violations += line.streams[place].captured;
     unsigned long long now = now_ns(), until = line.streams[place].busy_until;
     event->at_ns = until > now ? until : now;

@@ -14,9 +14,9 @@
 #define FAKE_STREAM(number) ((CUstream)(uintptr_t)((number) * 8))
 
 cuLaunchKernel_fn fake_launch_ungated;
-unsigned long fake_launches(void);    /* that reached the driver */
-unsigned long fake_captured(void);    /* of them, into graphs */
-unsigned long fake_events_made(void); /* by any caller */
+unsigned long fake_launches(void);        /* that reached the driver */
+unsigned long fake_captured(void);        /* of them, into graphs */
+unsigned long fake_events_recorded(void); /* by any caller */
 /* Calls that aren't allowed while a stream is captured, and events in captured streams. */
 unsigned long fake_capture_violations(void);
 /* GPU time: with at least one kernel at work. */

@@ -13,9 +13,9 @@ static void expect_captured(unsigned expected) {
 }
 
 static void expect_measured(void) {
-    unsigned long before = FAKE(fake_events_made)();
-    for (uint64_t ns = NS_PER_US; FAKE(fake_events_made)() == before; ns += NS_PER_US) {
-        launch(ns); /* a length that isn't known is measured, by new events sooner or later */
+    unsigned long before = FAKE(fake_events_recorded)();
+    for (uint64_t ns = NS_PER_US; FAKE(fake_events_recorded)() == before; ns += NS_PER_US) {
+        launch(ns); /* a length that isn't known is measured */
     }
 }
 
