@@ -12,7 +12,7 @@ from typing import Final
 from gpustack.adapters.web.listener import Listener
 from gpustack.adapters.web.page_threads import Page, PageThreads
 
-_LOOK_SECONDS: Final = 0.1  # how soon a stop is noticed
+_LOOK_SECONDS: Final = 0.5  # how soon a stop is noticed
 
 
 class WebServer:

@@ -52,14 +52,10 @@ class Ledgers:
         self._known: dict[Owner, _Known] = {}
         self._kept = 0
 
-    def look(self, share: Share, *, keep: bool) -> LedgerReading:
+    def look(self, share: Share) -> LedgerReading:
         """Return a share's ledger, after a look at the file itself.
 
         While a read would wait, that is the reading of before.
-
-        Args:
-            share: the container.
-            keep: whether `glance` reads it next, for which it is kept open.
 
         Raises:
             BusyLedgerError: a read would wait, and there was none before.
@@ -73,7 +69,7 @@ class Ledgers:
             known = self._begin(share.owner, path)
         else:
             self._again(share.owner, known, path)
-        self._keep_or_close(known, path, keep=keep)
+        self._keep(known, path)
         return known.reading
 
     def glance(self, share: Share) -> LedgerReading:
@@ -86,7 +82,7 @@ class Ledgers:
         """
         known = self._known.get(share.owner)
         if known is None or known.fd < 0:
-            return self.look(share, keep=True)
+            return self.look(share)
         try:
             head = mapped.read_ledger_head(known.fd)
             what = changed(known.head, head, self._clock_ns())
@@ -103,15 +99,12 @@ class Ledgers:
         return known.reading
 
     def head(self, share: Share) -> bytes | None:
-        """Return a share's first bytes as they are now; None where they can't be read.
-
-        The file stays open for the `look` that comes next.
-        """
+        """Return a share's first bytes as they are now; None where they can't be read."""
         path = f"{share.folder}/ledger"
         known = self._known.get(share.owner)
         try:
             if known is not None:
-                self._keep_or_close(known, path, keep=True)
+                self._keep(known, path)
             with _opened(path, known.fd if known else -1) as fd:
                 return mapped.read_ledger_head(fd)
         except (OSError, LayoutError):
@@ -152,12 +145,9 @@ class Ledgers:
             self._drop(owner)
             raise
 
-    def _keep_or_close(self, known: _Known, path: str, *, keep: bool) -> None:
-        if keep and known.fd < 0 and self._kept < _MOST_KEPT:
+    def _keep(self, known: _Known, path: str) -> None:
+        if known.fd < 0 and self._kept < _MOST_KEPT:
             known.fd, self._kept = mapped.open_ledger(path), self._kept + 1
-        elif not keep and known.fd >= 0:
-            os.close(known.fd)
-            known.fd, self._kept = -1, self._kept - 1
 
     def _drop(self, owner: Owner) -> None:
         known = self._known.pop(owner, None)

@@ -128,10 +128,7 @@ class ActivitySampler:
         self.memory.begin_look(self._shares, self._files)
         seen = self._usage.look({uuid for share in self._shares for uuid in share.uuids})
         self.energy.look(seen)
-        watched = frozenset(share.owner for share in self._watched)
-        self._read_ledgers(
-            self._shares, lambda share: self._files.look(share, keep=share.owner in watched)
-        )
+        self._read_ledgers(self._shares, self._files.look)
         self.memory.take(self._shares, seen, self._read, self._files)
         self.memory.take_unowned(self._usage.unowned_bytes)
         self._strangers.look(seen)

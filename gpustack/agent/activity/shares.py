@@ -83,7 +83,12 @@ class Shares:
                 if not container.placement.is_share:
                     continue
                 before = self._known.get((record.uid, container.name))
-                file = _file(self._folders.path(record.uid, container.name))
+                folder = (
+                    self._folders.path(record.uid, container.name)
+                    if before is None
+                    else before.share.folder
+                )
+                file = _file(folder)
                 if before is None or before.file != file:
                     before = self._read(record, container, file)
                 if before is not None:

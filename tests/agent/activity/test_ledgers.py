@@ -70,7 +70,7 @@ class _Hooked:
         return self.ledgers.glance(self.share).cards[1]
 
     def look(self) -> ledger.LedgerReading:
-        return self.ledgers.look(self.share, keep=True)
+        return self.ledgers.look(self.share)
 
     def _entry(self, slot: int) -> int:
         return ledger.slot_offset(slot) + ledger.SLOT_HEADER.size + ledger.ENTRY.size
@@ -183,8 +183,8 @@ def test_a_ledger_that_was_short_for_a_moment_has_moved(hooked: _Hooked, size: i
     assert hooked.ledgers.moved(hooked.share, head)
 
 
-def test_a_ledger_that_is_no_more_watched_is_closed(hooked: _Hooked) -> None:
+def test_the_ledger_of_a_container_that_is_gone_is_closed(hooked: _Hooked) -> None:
     hooked.look()
     assert len(open_files.below(hooked.path.parent)) == 1
-    hooked.ledgers.look(hooked.share, keep=False)
+    hooked.ledgers.forget(frozenset())
     assert open_files.below(hooked.path.parent) == []

@@ -132,6 +132,6 @@ def judged(folder: pathlib.Path, pids: Sequence[int], seen_bytes: int) -> tuple[
     sights = {CARD: {SHARE.owner: ContainerSample(memory_bytes=seen_bytes, pids=tuple(pids))}}
     for _ in range(3):
         judge.begin_look([share], ledgers)
-        reading = ledgers.look(share, keep=False)
+        reading = ledgers.look(share)
         judge.take([share], sights, {SHARE.owner: reading}, ledgers)
     return [event.reason for event in events], judge.bytes_of(SHARE.owner, CARD)
