@@ -71,7 +71,9 @@ class KubeletTurns:
             devices = [each.host_path for each in answer.devices][:1]
             if devices != [f"/dev/nvidia{found.card_of(name)}"]:
                 self.truth.wrong.append(f"{found.name}/{name} {found.uid} runs on {devices}")
-            running = node.cri.run(found.uid, name, annotations=dict(answer.annotations))
+            running = node.cri.run(
+                found.uid, name, pod=found.name, annotations=dict(answer.annotations)
+            )
             if name.startswith("i"):
                 node.cri.exit(running)
             else:

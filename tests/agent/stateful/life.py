@@ -126,10 +126,15 @@ class Life:
         self.kubelet.relist(early)
 
     def reboot(self, early: int, agent_first: bool) -> None:
-        """The host starts anew: no container runs, and the kubelet has only its checkpoint."""
+        """The host starts anew: no container runs, and the kubelet has only its checkpoint.
+
+        It hears of its pods by the API server: those that were deleted by force don't come again.
+        """
         self.node.kill_agent()
         self.node.kubelet.crash()
         for each in self.truth.present:
+            if self.node.api.find(each.mirror) is None:
+                self.kubelet.exit(each)
             for container in each.running.values():
                 self.node.cri.exit(container)
             each.running.clear()
