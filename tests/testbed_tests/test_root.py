@@ -29,3 +29,16 @@ def test_a_program_of_the_root_runs_here_without_its_package() -> None:
 def test_a_program_that_the_root_lacks_is_named() -> None:
     with pytest.raises(progress.TestbedError, match="lacks usr/bin/none"):
         root.program("none")
+
+
+def test_a_release_that_is_not_known_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUSTACK_TESTBED_SUITE", "buster")
+    with pytest.raises(progress.TestbedError, match="is 'buster'; set bookworm or trixie"):
+        root.image()
+
+
+def test_the_roots_of_two_releases_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = root.archive()
+    monkeypatch.setenv("GPUSTACK_TESTBED_SUITE", "trixie")
+    assert root.archive() not in (first, root.archive("bookworm"))
+    assert first == root.archive("bookworm")

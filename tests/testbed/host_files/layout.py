@@ -5,7 +5,7 @@ import pathlib
 import typing
 import uuid
 
-from tests.testbed import description
+from tests.testbed import description, root
 from tests.testbed.artifacts import images, kubernetes
 from tests.testbed.host_files import cards, files, pki
 
@@ -28,7 +28,9 @@ def common(testbed: description.Testbed, host: description.Host) -> list[files.E
     names = "\n".join(f"{other.address} {other.name}" for other in testbed.hosts)
     return [
         # Debian's own looks for a program that reports crashes
-        files.File("/etc/python3.11/sitecustomize.py", COMPILED.read_bytes()),
+        files.File(
+            f"/etc/python{root.SUITES[root.suite()]}/sitecustomize.py", COMPILED.read_bytes()
+        ),
         files.File("/etc/machine-id", f"{identity}\n".encode(), mode=0o444),
         files.template("hosts", "/etc/hosts", lines=names),
         files.template("system.conf", "/etc/systemd/system.conf.d/testbed.conf"),

@@ -1,7 +1,8 @@
 """The root file system that every host starts from.
 
-Debian 12 with systemd and everything that a control-plane host or a GPU host needs, built once by
-mmdebstrap, kept in the cache under a hash of its recipe, and imported into podman as an image.
+Debian with systemd and everything that a control-plane host or a GPU host needs, built once by
+mmdebstrap, kept in the cache under a hash of its recipe, and imported into podman as an image. It
+is Debian 12, or the release that GPUSTACK_TESTBED_SUITE names.
 """
 
 import collections.abc
@@ -13,7 +14,8 @@ import tarfile
 
 from tests.testbed import paths, progress
 
-SUITE = "bookworm"
+# Debian's releases, and the Python of each
+SUITES = {"bookworm": "3.11", "trixie": "3.13"}
 PACKAGES = (
     # a plain host
     "systemd-sysv", "dbus", "python3", "python3-apt", "python3-debian", "sudo", "kmod", "procps",
@@ -32,20 +34,34 @@ CUSTOMIZE = pathlib.Path(__file__).with_name("customize.sh")
 REPOSITORY = "localhost/gpustack-testbed-root"
 
 
-def key() -> str:
-    """Return the hash of the recipe, under which the root is kept."""
-    recipe = "\n".join((SUITE, *PACKAGES, *DPKG_OPTIONS, CUSTOMIZE.read_text()))
+def suite() -> str:
+    """Return the release of the hosts.
+
+    Raises:
+        TestbedError: the environment names another one.
+    """
+    chosen = os.environ.get("GPUSTACK_TESTBED_SUITE", "bookworm")
+    if chosen not in SUITES:
+        raise progress.TestbedError(
+            f"GPUSTACK_TESTBED_SUITE is {chosen!r}; set {' or '.join(SUITES)}"
+        )
+    return chosen
+
+
+def key(of: str | None = None) -> str:
+    """Return the hash of the recipe, under which a release's root is kept; the hosts' if None."""
+    recipe = "\n".join((of or suite(), *PACKAGES, *DPKG_OPTIONS, CUSTOMIZE.read_text()))
     return hashlib.sha256(recipe.encode()).hexdigest()[:16]
 
 
-def image() -> str:
-    """Return the name of the podman image of this recipe."""
-    return f"{REPOSITORY}:{key()}"
+def image(of: str | None = None) -> str:
+    """Return the name of the podman image of a release's recipe."""
+    return f"{REPOSITORY}:{key(of)}"
 
 
-def archive() -> pathlib.Path:
-    """Return the tar file of this recipe's root; ``build`` makes it."""
-    return paths.cache("root") / f"{key()}.tar"
+def archive(of: str | None = None) -> pathlib.Path:
+    """Return the tar file of a release's root; ``build`` makes the hosts'."""
+    return paths.cache("root") / f"{key(of)}.tar"
 
 
 def build() -> str:
@@ -123,12 +139,12 @@ def _images() -> list[str]:
 def _forget_old() -> None:
     """Remove the roots of recipes that are no more, 400 MB each, unless a host runs on one."""
     for old in archive().parent.glob("*.tar"):
-        if old != archive():
+        if old not in map(archive, SUITES):
             old.unlink()
             shutil.rmtree(old.with_suffix(""), ignore_errors=True)
     used = progress.output(["podman", "ps", "--all", "--format={{.Image}}"]).split()
     for name in _images():
-        if name not in (*used, image()):
+        if name not in (*used, *map(image, SUITES)):
             progress.output(["podman", "image", "rm", name])
 
 
@@ -136,11 +152,11 @@ def _bootstrap() -> None:
     partial = archive().with_suffix(".partial.tar")
     options = [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
     mirror = os.environ.get("GPUSTACK_TESTBED_MIRROR")
-    with progress.step(f"making the hosts' root ({SUITE}, {len(PACKAGES)} packages; 20-80 s)"):
+    with progress.step(f"making the hosts' root ({suite()}, {len(PACKAGES)} packages; 20-80 s)"):
         progress.call(
             ["mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", *options,
              "--aptopt=Acquire::Languages \"none\"", f"--customize-hook={CUSTOMIZE} \"$1\"",
-             SUITE, partial, *([mirror] if mirror else [])],
+             suite(), partial, *([mirror] if mirror else [])],
             log="testbed-root",
         )  # fmt: skip
     partial.rename(archive())
