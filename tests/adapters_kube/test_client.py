@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from urllib3.util.ssl_ import create_urllib3_context
 
 from gpustack.adapters import kube
 from gpustack.adapters.kube import listing
 from tests.fakes.kube_api import FakeKubeApi
+from tests.testbed.host_files import certificates
 
 POD = "/api/v1/namespaces/default/pods/one"
 
@@ -211,6 +214,27 @@ def test_client_certificates_named_by_path_are_used(tmp_path: Path) -> None:
         assert json.loads(raw)["minor"] == "34"
         with pytest.raises(kube.KubeUnavailable):
             kube.KubeClient.from_kubeconfig(wrong).get_raw("/version")
+
+
+def test_a_certificate_that_names_no_authoritys_key_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def strict(**options: Any) -> ssl.SSLContext:
+        context = create_urllib3_context(**options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT  # as from Python 3.13 on
+        return context
+
+    monkeypatch.setattr(urllib3.connection, "create_urllib3_context", strict)
+    authority = certificates.authority("kubernetes")
+    stored = authority.server("127.0.0.1", ()).store(tmp_path, "server")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(stored.certificate, stored.key)
+    known: dict[str, Any] = {
+        "certificate-authority-data": base64.b64encode(authority.pair.certificate).decode("ascii")
+    }
+    with FakeKubeApi(tls=tls) as api:
+        path = api.write_kubeconfig(tmp_path / "kubeconfig", **known)
+        assert kube.KubeClient.from_kubeconfig(path).get_raw("/version")
 
 
 def self_signed(folder: Path, name: str) -> bytes:

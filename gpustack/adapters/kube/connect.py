@@ -23,6 +23,7 @@ from typing import Any, Final
 import urllib3
 from kubernetes import client as kube_client
 from kubernetes import config as kube_config
+from urllib3.util.ssl_ import create_urllib3_context, resolve_cert_reqs
 
 from gpustack.adapters.kube.errors import KubeConfigError
 from gpustack.adapters.kube.kubeconfig import Context
@@ -99,7 +100,7 @@ def open_context(context: Context) -> ApiConnection:
             kube_config.load_kube_config_from_dict(  # type: ignore[no-untyped-call]
                 _alone(context), client_configuration=settings, persist_config=False
             )
-        api = kube_client.ApiClient(configuration=settings)
+        pool = kube_client.ApiClient(configuration=settings).rest_client.pool_manager
     except (*_BROKEN, OSError) as error:
         raise KubeConfigError(f"{place}: {error}") from error
     _check_plugin(place, context, settings, told)
@@ -121,7 +122,8 @@ def open_context(context: Context) -> ApiConnection:
         return {"authorization": key} if key else {}
 
     authorization()
-    server, pool = settings.host.rstrip("/"), api.rest_client.pool_manager
+    server = settings.host.rstrip("/")
+    _accept_plain_certificates(pool)
     return ApiConnection(
         server=server,
         pool=pool,
@@ -158,6 +160,31 @@ class _TokenFile:
             if not problem:
                 self._header = f"Bearer {token}"
             return self._header
+
+
+def _accept_plain_certificates(manager: urllib3.PoolManager) -> None:
+    """Accept what kubectl accepts: a certificate that doesn't name its authority's key.
+
+    Clusters of some years ago have such ones, and Python refuses them from 3.13 on
+    (https://github.com/kubernetes-client/python/issues/2394).
+    """
+    pool: Any = manager.pool_classes_by_scheme["https"]
+    connection: Any = pool.ConnectionCls
+
+    class Connection(connection):  # type: ignore[misc]  # it depends on the proxy
+        def connect(self) -> None:
+            # Each connection has a context of its own: it reads the files of certificates anew.
+            self.ssl_context = create_urllib3_context(
+                cert_reqs=resolve_cert_reqs(self.cert_reqs), verify_flags=0
+            )
+            if not (self.ca_certs or self.ca_cert_data):
+                self.ssl_context.load_default_certs()
+            super().connect()
+
+    manager.pool_classes_by_scheme = {
+        **manager.pool_classes_by_scheme,
+        "https": type("Pool", (pool,), {"ConnectionCls": Connection}),
+    }
 
 
 def _direct(server: str, pool: urllib3.PoolManager) -> Direct:

@@ -122,6 +122,9 @@ def _tls(entry: Mapping[str, Any]) -> ssl.SSLContext:
     config = entry.get("tlsConfig")
     files = config if isinstance(config, dict) else {}
     context = ssl.create_default_context(cafile=files.get("caFile"))
+    context.verify_flags &= (
+        ~ssl.VERIFY_X509_STRICT
+    )  # a scheduler accepts more than Python 3.13 does
     if "certFile" in files:
         context.load_cert_chain(files["certFile"], files.get("keyFile"))
     return context
