@@ -124,7 +124,7 @@ def _tls(entry: Mapping[str, Any]) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=files.get("caFile"))
     context.verify_flags &= (
         ~ssl.VERIFY_X509_STRICT
-    )  # a scheduler accepts more than Python 3.13 does
+    )  # Go has no such rule
     if "certFile" in files:
         context.load_cert_chain(files["certFile"], files.get("keyFile"))
     return context
