@@ -122,9 +122,7 @@ def _tls(entry: Mapping[str, Any]) -> ssl.SSLContext:
     config = entry.get("tlsConfig")
     files = config if isinstance(config, dict) else {}
     context = ssl.create_default_context(cafile=files.get("caFile"))
-    context.verify_flags &= (
-        ~ssl.VERIFY_X509_STRICT
-    )  # Go has no such rule
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Go has no such rule
     if "certFile" in files:
         context.load_cert_chain(files["certFile"], files.get("keyFile"))
     return context
