@@ -135,6 +135,7 @@ nightly: native testbed-build ## Properties with 20 000 random examples each, 10
 	  --profile nightly tests
 	@$(MAKE) --no-print-directory api-server e2e TESTBED=testbed TESTBED_KUBERNETES=1.34
 	@$(MAKE) --no-print-directory upgrades
+	@$(MAKE) --no-print-directory debian13
 
 .PHONY: soak
 soak: testbed-build ## A million steps of the stateful tests; ten minutes of rollouts under kills
@@ -187,6 +188,12 @@ e2e: policy-scheduler ## site.yml on a real cluster, pods that allocate and laun
 .PHONY: upgrades
 upgrades: testbed-build ## From 0.1.0 to this tree and back under load, another driver, a host that leaves
 	@$(STEP) upgrades -- pytest -v -p no:randomly --durations 10 -m testbed tests/upgrades
+
+.PHONY: debian13
+debian13: export GPUSTACK_TESTBED_SUITE := trixie
+debian13: testbed-build ## site.yml, shares and an uninstallation on hosts of Debian 13, with Python 3.13
+	@$(STEP) $@ -- pytest -v -p no:randomly -m testbed \
+	  tests/e2e/test_1_rollout.py tests/e2e/test_2_shares.py tests/upgrades/test_4_uninstall.py
 
 .PHONY: system-all
 system-all: TESTBED := testbed

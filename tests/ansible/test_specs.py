@@ -85,7 +85,7 @@ def test_every_own_variable_that_a_role_reads_is_defined(role: str) -> None:
 @pytest.mark.parametrize("role", layout.ROLES)
 def test_a_role_claims_the_platforms_that_tests_run_on(role: str) -> None:
     about = layout.load(layout.ROOT / "roles" / role / "meta" / "main.yml")["galaxy_info"]
-    assert about["platforms"] == [{"name": "Debian", "versions": [root.SUITE]}]
+    assert about["platforms"] == [{"name": "Debian", "versions": list(root.SUITES)}]
 
 
 @pytest.mark.parametrize("role", layout.ROLES)

@@ -10,6 +10,7 @@ from tests.cluster import workloads
 from tests.cluster.kubectl import wait_for
 from tests.cluster.rollout import PlaybookError
 from tests.cluster.site import Site
+from tests.testbed import root
 
 pytestmark = pytest.mark.testbed
 
@@ -66,13 +67,14 @@ def test_verify_passes_with_a_pod_of_each_kind_on_each_host(site: Site) -> None:
 
 def test_hosts_have_the_versions_that_the_reference_names(site: Site) -> None:
     page = (ROOT / "docs/reference/kubernetes.md").read_text("utf-8")
+    debian = {"bookworm": 12, "trixie": 13}[root.suite()]
     for name, host, package in (
         ("etcd", "cp1", "etcd-server"),
         ("containerd", "gpu1", "containerd"),
     ):
         shown = site.on(host, "dpkg-query", "--show", "--showformat=${Version}", package)
         [version] = re.findall(r"^\d+\.\d+\.\d+", shown)
-        assert f"| {name} of Debian 12 | {version} |" in page
+        assert f"| {name} of Debian {debian} | {version} |" in page
 
 
 @pytest.mark.nightly
