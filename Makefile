@@ -193,7 +193,7 @@ upgrades: testbed-build ## From 0.1.0 to this tree and back under load, another 
 debian13: export GPUSTACK_TESTBED_SUITE := trixie
 debian13: testbed-build ## site.yml, shares and an uninstallation on hosts of Debian 13, with Python 3.13
 	@$(STEP) $@ -- pytest -v -p no:randomly -m testbed \
-	  tests/e2e/test_1_rollout.py tests/e2e/test_2_shares.py tests/upgrades/test_4_uninstall.py
+	  tests/e2e/test_1_rollout.py tests/e2e/test_2_shares.py tests/e2e/test_9_schedulers/test_onebox.py
 
 .PHONY: system-all
 system-all: TESTBED := testbed
