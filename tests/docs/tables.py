@@ -16,6 +16,7 @@ import gpustack.agent.main
 import gpustack.agent.mounts.main
 import gpustack.cli.main
 from extender.api import openapi
+from extender.cache.pods import MOST_DECISION_KEYS
 from extender.offline import OfflineExtender
 from extender.settings import load
 from gpustack.adapters.nvml import ACCEPTABLE, ENDS_WORDS, FAULTS, XID_RULES, XidRule
@@ -254,6 +255,7 @@ def limits() -> str:
             ("the annotation `gpu-violations`", said, "none of them is shown"),
             ("a user key of a pod", keys, refused),
             ("containers of a pod with GPUs", f"{pods.MOST_CONTAINERS}", refused),
+            ("keys of cards on a pod that waits", f"{MOST_DECISION_KEYS}", refused),
             ("processes of a share on its card", f"{ledger.SLOTS}", "the hook refuses the next"),
             ("nodes of a scheduler's call", f"{MOST_NODES}", "400, by name"),
             ("body of a scheduler's call", f"{body} MiB", "413; see `request_limit_bytes`"),
