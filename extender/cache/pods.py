@@ -22,8 +22,6 @@ _LONGEST_LABELS: Final = 16 << 10  # bytes as JSON; an object of the API may hav
 _LABELS: Final = msgspec.json.Decoder(dict[str, str])
 # Seconds. A tenant chooses any grace for its pods, and one that hangs in the driver outlives it.
 _LONGEST_END: Final = 600
-# Where no admission policy is (API servers before 1.30), any user may write 7 000: 0.7 MB a pod.
-MOST_DECISION_KEYS: Final = 2 * pods.MOST_CONTAINERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,7 +291,7 @@ def _decision_keys(keys: Keys, pod: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _too_many(keys: Keys, count: int) -> BadRequest | None:
     """Refuse more keys of cards than a pod's containers have: to remove them, all are kept."""
-    if count <= MOST_DECISION_KEYS:
+    if count <= pods.MOST_DECISION_KEYS:
         return None
     problem = f"{count} of {keys.idx_prefix}* and {keys.uuid_prefix}*, which the extender writes"
     return BadRequest("metadata.annotations", f"has {problem}; leave them out")

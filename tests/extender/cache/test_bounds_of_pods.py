@@ -149,6 +149,21 @@ def test_as_many_card_keys_as_a_decision_has_are_removed() -> None:
     assert len(state.decision_keys) == 128
 
 
+def test_a_decision_of_endless_cards_is_not_kept() -> None:
+    """Of 64 containers with 256 cards each one took 1.6 MB."""
+    value = pod("p", 25_600, 0)
+    value["metadata"] |= {"uid": "p", "resourceVersion": "1"}
+    value["spec"]["containers"] *= 64
+    cards = ",".join(map(str, range(256)))
+    decided = {KEYS.predicate_time: "1", KEYS.predicate_node: "x", KEYS.gpu_assigned: "false"}
+    written = {f"{KEYS.idx_prefix}{at}": cards for at in range(64)}
+    value["metadata"]["annotations"] = {**decided, **written}
+    state = read_pod(KEYS, value)
+    assert state.problem is not None
+    assert "ask for 16384 cards in all" in state.problem.message
+    assert state.decision is None
+
+
 def short(first: int) -> list[str]:
     """Return 16 KiB of names that are as short as so many different ones can be."""
     numbers = range(first * 5_000, (first + 1) * 5_000)
