@@ -50,7 +50,7 @@ class PodState:
         ignored: a user key that can't be read and changes nothing any more, for the pod is bound.
         decision: the decision written on it, if it can be read and its limits justify it,
             whatever its user keys say.
-        decision_keys: the annotation keys of cards on it, readable or not.
+        decision_keys: the annotation keys of cards on it, readable or not; of a bound pod none.
         unschedulable: what the scheduler last said about it, empty when nothing.
         unschedulable_ns: when it said so, Unix nanoseconds; 0 when it never did, 1 where the time
             can't be read.
@@ -131,8 +131,10 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     asked = _asked_by_pod(keys, pod)
     bound = pods.is_bound(pod)
-    problem = asked.problem or (None if bound else asked.bad_key)
     limits = asked.held if bound else asked.limits
+    decision_keys = () if bound or limits is None else _decision_keys(keys, pod)
+    too_many = _too_many(keys, len(decision_keys))
+    problem = asked.problem or (None if bound else asked.bad_key or too_many)
     ours = limits is not None or problem is not None
     words, since_ns = pod_history.unschedulable(status) if ours else ("", 0)
     return PodState(
@@ -153,7 +155,7 @@ def read_pod(keys: Keys, pod: Mapping[str, Any]) -> PodState:
         problem=problem,
         ignored=asked.bad_key if bound else None,
         decision=None if limits is None else _decision(keys, pod, limits),
-        decision_keys=_decision_keys(keys, pod) if limits is not None else (),
+        decision_keys=decision_keys if too_many is None else (),
         unschedulable=words,
         unschedulable_ns=since_ns,
         demands_text=demands_text(spec) if ours else b"",
@@ -285,3 +287,11 @@ def _labels_text(labels: Mapping[str, str] | None) -> bytes | None:
 def _decision_keys(keys: Keys, pod: Mapping[str, Any]) -> tuple[str, ...]:
     prefixes = (keys.idx_prefix, keys.uuid_prefix)
     return tuple(key for key in annotations.annotations_of(pod) if key.startswith(prefixes))
+
+
+def _too_many(keys: Keys, count: int) -> BadRequest | None:
+    """Refuse more keys of cards than a pod's containers have: to remove them, all are kept."""
+    if count <= pods.MOST_DECISION_KEYS:
+        return None
+    problem = f"{count} of {keys.idx_prefix}* and {keys.uuid_prefix}*, which the extender writes"
+    return BadRequest("metadata.annotations", f"has {problem}; leave them out")

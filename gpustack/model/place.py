@@ -17,7 +17,7 @@ from gpustack.model.node import Node
 from gpustack.model.placement import Placement, Placer
 from gpustack.model.policies import EXACT, Policy
 from gpustack.model.quota.check import Violation, check, left_of
-from gpustack.model.quota.fewer_models import others, rest_in_reach, within_reach
+from gpustack.model.quota.fewer_models import others, rest_in_reach
 from gpustack.model.quota.quota import Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Reason, Refusal
@@ -61,12 +61,12 @@ def within(
         if broken is None:
             return first
         refusal = Refusal(reason=broken.reason, detail=broken.detail)
-        if broken.reason is Reason.POOL_FORBIDDEN:
-            return refusal
         left = left_of(quota, usage, namespace, node, without)
+        varies = request.held_varies or len(set(left.kinds.values())) > 1
+        if broken.reason is Reason.POOL_FORBIDDEN or not varies:
+            return refusal
         rest = rest_in_reach(node, request, left)
-        nothing = Placement(node=node.name, containers=())
-        if within_reach(node, request, left) and rest(nothing):
+        if rest(Placement(node=node.name, containers=())):
             for other in others(node, request, partial(place, policy=policy), left, goes_on):
                 if problem(node, other) is None:
                     return other

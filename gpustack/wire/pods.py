@@ -20,6 +20,7 @@ from gpustack.model.request import (
     PodRequest,
     check_container,
 )
+from gpustack.model.units import MOST_CARDS
 from gpustack.wire.annotations import BadAnnotation, Decision, annotations_of, decode_decision
 from gpustack.wire.keys import Keys
 from gpustack.wire.kube.quantities import parse_whole
@@ -38,6 +39,10 @@ _DAEMON_SET: Final = ("apps/v1", "DaemonSet")
 _CONTAINER_LISTS: Final = ("containers", "initContainers")
 _NONE: Final = (0, "0")
 MOST_CONTAINERS: Final = 64  # of a GPU pod; as the admission policy gpustack-requests
+# Where no admission policy is (API servers before 1.30), any user may write a decision: 16 000
+# cards of all containers take 1.6 MB of the extender's memory, 7 000 keys 0.7.
+MOST_CARDS_ASKED: Final = 4 * MOST_CARDS
+MOST_DECISION_KEYS: Final = 2 * MOST_CONTAINERS
 
 
 def parse_limits(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
@@ -55,6 +60,9 @@ def parse_limits(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
         for field, kind, index, container in _containers(spec)
     ]
     containers = tuple(container for container in found if container is not None)
+    if (cards := _cards(containers)) > MOST_CARDS_ASKED:
+        problem = f"ask for {cards} cards in all; a pod may ask for {MOST_CARDS_ASKED}"
+        raise BadRequest("spec.containers", problem)
     return PodRequest(containers=containers) if containers else None
 
 
@@ -62,7 +70,8 @@ def parse_held_limits(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
     """Return what the containers of a bound pod ask that may hold a card; None where none may.
 
     Each container is judged by itself, as the original does (gpu-admission `pkg/util/util.go`): its
-    pods run beside containers that ask for memory alone. We place no such pod.
+    pods run beside containers that ask for memory alone. We place no such pod. One that asks for
+    more cards than any pod gets holds none.
 
     Raises:
         BadRequest: too many containers.
@@ -74,7 +83,13 @@ def parse_held_limits(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:
         with contextlib.suppress(BadRequest):
             found.append(_container(keys, container, kind, index, field))
     containers = tuple(container for container in found if container is not None)
-    return PodRequest(containers=containers) if containers else None
+    if not containers or _cards(containers) > MOST_CARDS_ASKED:
+        return None
+    return PodRequest(containers=containers)
+
+
+def _cards(containers: Iterable[ContainerRequest]) -> int:
+    return sum(container.card_count for container in containers)
 
 
 def parse_request(keys: Keys, pod: Mapping[str, Any]) -> PodRequest | None:

@@ -243,8 +243,8 @@ def limits() -> str:
     body = schemas.load("extender")["properties"]["request_limit_bytes"]["default"] >> 20
     keys = f"{user_keys.LONGEST_BYTES} bytes, {user_keys.MOST_NAMES} names"
     said = f"{violations.MOST_TEXT_BYTES // _KIB} KiB, {violations.MOST} violations"
-    away, refused = "the node is left out, by name", "the pod is refused: `BadRequest`"
-    far = "every pair counts as the farthest"
+    away, far = "the node is left out, by name", "every pair counts as the farthest"
+    refused = "the pod is refused: `BadRequest`"
     return rows(
         ("what", "at most", "beyond it"),
         (
@@ -254,6 +254,7 @@ def limits() -> str:
             ("the annotation `gpu-violations`", said, "none of them is shown"),
             ("a user key of a pod", keys, refused),
             ("containers of a pod with GPUs", f"{pods.MOST_CONTAINERS}", refused),
+            ("cards that these ask for in all", f"{pods.MOST_CARDS_ASKED}", refused),
             ("processes of a share on its card", f"{ledger.SLOTS}", "the hook refuses the next"),
             ("nodes of a scheduler's call", f"{MOST_NODES}", "400, by name"),
             ("body of a scheduler's call", f"{body} MiB", "413; see `request_limit_bytes`"),

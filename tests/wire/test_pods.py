@@ -8,6 +8,7 @@ from gpustack.model.request import BadRequest, ContainerKind, Selector, Strategy
 from gpustack.wire.keys import Keys
 from gpustack.wire.pods import (
     leaving,
+    parse_held_limits,
     parse_request,
     stays_on_drain,
 )
@@ -95,6 +96,15 @@ def test_a_gpu_pod_has_at_most_64_containers(init: int) -> None:
     ) as caught:
         parse_request(KEYS, more)
     assert caught.value.field == "spec.containers"
+
+
+def test_a_pod_asks_for_at_most_1024_cards_in_all() -> None:
+    """Init containers count as well: a decision may name the cards of each."""
+    assert parse_request(KEYS, pod(*[container("25600")] * 4)) is not None
+    more = pod(container("25600"), init=(container("25600"),) * 4)
+    with pytest.raises(BadRequest, match=r"ask for 1280 cards in all; a pod may ask for 1024"):
+        parse_request(KEYS, more)
+    assert parse_held_limits(KEYS, more) is None
 
 
 def test_a_pod_without_gpu_may_have_many_containers() -> None:

@@ -12,7 +12,7 @@ from typing import Final
 from gpustack.model.model_name import label_safe_model
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, Placer, holds
-from gpustack.model.request import PodRequest
+from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest
 from gpustack.model.search import bounds
 from gpustack.model.search.demand import usable
 from gpustack.model.search.exclusion import avoiding
@@ -40,22 +40,16 @@ class Left:
     parts: Mapping[Kind, int]
 
 
-def within_reach(node: Node, request: PodRequest, left: Left) -> bool:
-    """Say whether what is left of all kinds together may be enough for the pod."""
-    if len(set(left.kinds.values())) < 2 and not request.held_varies:
-        return False
-    cards = _by_kind(node, request, left.kinds)
-    parts = (min(left.parts[kind], CORES_PER_CARD * len(cards[kind])) for kind in cards)
-    return sum(max(0, part) for part in parts) >= sum(each.cores for each in request.running)
-
-
 def rest_in_reach(node: Node, request: PodRequest, left: Left) -> Callable[[Placement], bool]:
     """Return what says of some containers' placement whether the rest may keep to what is left.
 
-    Of the rest some must be able to take of each kind what the other kinds can't give. It is asked
-    by one search, which places the containers in one order.
+    Of the rest some must be able to take of each kind what the other kinds can't give, on cards
+    that have so much free, and each init container a card of which the pod holds enough. It is
+    asked by one search, which places the containers in one order.
     """
     sums: dict[int, tuple[int, int]] = {}  # by how many containers stand: of those that don't
+    cards = usable(node, request)
+    inits = [each for each in request.containers if each.kind is ContainerKind.INIT]
 
     def parts_of_rest(found: Placement) -> tuple[int, int]:
         there = {(each.kind, each.index) for each in found.containers}
@@ -66,14 +60,38 @@ def rest_in_reach(node: Node, request: PodRequest, left: Left) -> Callable[[Plac
     def in_reach(found: Placement) -> bool:
         count = len(found.containers)
         total, exact = sums.get(count) or sums.setdefault(count, parts_of_rest(found))
-        free = dict(left.parts)
-        for index, use in holds(node, found).items():
-            free[left.kinds[index]] -= use.cores
-        of_kind = [max(0, part) for part in free.values()]
-        most = sum(of_kind)
-        return all(bounds.fill(exact, part) >= total - (most - part) for part in of_kind)
+        held = {index: use.cores for index, use in holds(node, found).items()}
+        parts = dict(left.parts)
+        for index, cores in held.items():
+            parts[left.kinds[index]] -= cores
+        free = dict.fromkeys(parts, 0)
+        most: dict[int, int] = {}  # that the pod may hold of a card before its init containers
+        for index in cards:
+            now = held.get(index, 0)
+            more = bounds.fill(exact, max(0, node.free_cores(index) - now))
+            free[left.kinds[index]] += more
+            most[index] = now + more
+        if total + _beyond_running(node, inits, most) > sum(
+            max(0, part) for part in parts.values()
+        ):
+            return False
+        of_kind = [max(0, min(part, free[kind])) for kind, part in parts.items()]
+        reach = sum(of_kind)
+        return all(bounds.fill(exact, part) >= total - (reach - part) for part in of_kind)
 
     return in_reach
+
+
+def _beyond_running(node: Node, inits: Sequence[ContainerRequest], most: Mapping[int, int]) -> int:
+    """Return how many hundredths an init container takes at least beyond what the pod holds."""
+    found = 0
+    for each in inits:
+        cores = min(CORES_PER_CARD, each.cores)
+        missing = sorted(
+            max(0, cores - held) for at, held in most.items() if node.free_cores(at) >= cores
+        )
+        found = max(found, sum(missing[: each.card_count]))
+    return found
 
 
 def others(

@@ -16,7 +16,6 @@ of different models are never alike, and what isn't accepted of some containers 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gpustack.model.model_name import label_safe_model
 from gpustack.model.node import Node
 from gpustack.model.placement import (
     ContainerPlacement,
@@ -31,7 +30,7 @@ from gpustack.model.placement import (
 from gpustack.model.policies.base import Policy
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import ContainerKind, ContainerRequest, PodRequest, Topology
-from gpustack.model.search import bounds, diagnosis, whole_cards
+from gpustack.model.search import bounds, diagnosis, steps, whole_cards
 from gpustack.model.search.budget import SearchBudget
 from gpustack.model.search.demand import Demand, usable
 from gpustack.model.units import CORES_PER_CARD
@@ -68,12 +67,12 @@ class Attempt:
         self._request = request
         self._policy = policy
         self._accepts = accepts
-        self._steps = sorted(request.containers, key=_demand)
+        self._steps = steps.in_order(request, cores_first=accepts is not None)
         self._running = sum(step.kind is not ContainerKind.INIT for step in self._steps)
         self._usable = usable(node, request)
         self._sizes = [card.memory_units for card in node.cards]
         # What tells one card from another, beside what is taken of them.
-        self._marks = tuple(self._sizes) if accepts is None else _marks(node)
+        self._marks = tuple(self._sizes) if accepts is None else steps.marks(node)
         self._done: list[ContainerPlacement] = []
         self._effort = SearchBudget()
         self._demands: dict[int, bounds.RemainingDemands] = {}
@@ -226,6 +225,7 @@ class Attempt:
         self, step: ContainerRequest, state: Node, own: frozenset[int]
     ) -> Iterator[tuple[int, ...]]:
         fitting = [index for index in self._usable if self._fits(step, state.uses[index], index)]
+        apart = steps.apart(self._usable, self._request, own)
         if step.kind is not ContainerKind.INIT:
             own = frozenset()  # to the others the pod's own cards are like any
         else:
@@ -235,7 +235,7 @@ class Attempt:
                 if set(indexes) <= set(fitting):
                     yield tuple(sorted(indexes))
         if step.is_share:
-            yield from self._shares(state, step, [i for i in fitting if not own or i in own])
+            yield from self._shares(state, step, [i for i in fitting if not own or i in own], apart)
             return
         within = tuple(i for i in fitting if i in own)
         if len(own) >= step.whole_cards:
@@ -244,11 +244,14 @@ class Attempt:
             candidates, forced = tuple(fitting), within
         else:
             return
+        marks = self._marks
+        if self._accepts is not None and step.kind is ContainerKind.INIT:
+            marks = tuple(range(len(marks)))  # of its own cards the pod holds different parts
         demand = Demand(
             count=step.whole_cards,
             candidates=candidates,
             forced=forced,
-            marks=self._marks,
+            marks=marks,
             effort=self._effort,
         )
         exact = whole_cards.choices(state, self._request, demand)
@@ -264,32 +267,13 @@ class Attempt:
         )
 
     def _shares(
-        self, state: Node, step: ContainerRequest, fitting: list[int]
+        self, state: Node, step: ContainerRequest, fitting: list[int], apart: frozenset[int]
     ) -> Iterator[tuple[int, ...]]:
         seen: set[tuple[Use, int]] = set()
         for index in self._policy.shares(state, self._request, step, fitting):
             alike = state.uses[index], self._marks[index]
-            # A second card just like one that failed would fail as well; init containers look
-            # at more than that (which cards are the pod's own).
-            if self._running < len(self._steps) or alike not in seen:
+            # A second card just like one that failed would fail as well.
+            if index in apart or alike not in seen:
                 yield (index,)
-            seen.add(alike)
-
-
-def _marks(node: Node) -> tuple[int, ...]:
-    """Return a number for each card, the same for cards of one size and model; small ones first."""
-    kinds = [(card.memory_units, label_safe_model(card.model)) for card in node.cards]
-    numbers = {kind: number for number, kind in enumerate(sorted(set(kinds)))}
-    return tuple(numbers[kind] for kind in kinds)
-
-
-def _demand(container: ContainerRequest) -> tuple[bool, int, int, int, str, int]:
-    """Order of trying: what runs together before init containers, whole cards before shares."""
-    return (
-        container.kind is ContainerKind.INIT,
-        -container.whole_cards,
-        -container.memory_units,
-        -container.cores,
-        container.kind.value,
-        container.index,
-    )
+            if index not in apart:
+                seen.add(alike)

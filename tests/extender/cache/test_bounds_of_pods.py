@@ -128,6 +128,42 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 MOST_BYTES = 32 << 10  # of each: a tenant may have ten thousand
 
 
+def with_card_keys(count: int) -> PodState:
+    """Read a pod whose user wrote so many keys of cards."""
+    value = pod("p", 50, 32)
+    value["metadata"] |= {"uid": "p", "resourceVersion": "1"}
+    value["metadata"]["annotations"] = {f"{KEYS.idx_prefix}{at}": "" for at in range(count)}
+    return read_pod(KEYS, value)
+
+
+def test_a_pod_of_endless_card_keys_is_refused_and_keeps_none() -> None:
+    state = with_card_keys(7_000)
+    assert state.problem is not None
+    assert "metadata.annotations: has 7000 of tencent.com/predicate-gpu-idx-*" in str(state.problem)
+    assert state.decision_keys == ()
+
+
+def test_as_many_card_keys_as_a_decision_has_are_removed() -> None:
+    state = with_card_keys(128)
+    assert state.problem is None
+    assert len(state.decision_keys) == 128
+
+
+def test_a_decision_of_endless_cards_is_not_kept() -> None:
+    """Of 64 containers with 256 cards each one took 1.6 MB."""
+    value = pod("p", 25_600, 0)
+    value["metadata"] |= {"uid": "p", "resourceVersion": "1"}
+    value["spec"]["containers"] *= 64
+    cards = ",".join(map(str, range(256)))
+    decided = {KEYS.predicate_time: "1", KEYS.predicate_node: "x", KEYS.gpu_assigned: "false"}
+    written = {f"{KEYS.idx_prefix}{at}": cards for at in range(64)}
+    value["metadata"]["annotations"] = {**decided, **written}
+    state = read_pod(KEYS, value)
+    assert state.problem is not None
+    assert "ask for 16384 cards in all" in state.problem.message
+    assert state.decision is None
+
+
 def short(first: int) -> list[str]:
     """Return 16 KiB of names that are as short as so many different ones can be."""
     numbers = range(first * 5_000, (first + 1) * 5_000)

@@ -3,6 +3,7 @@
 import itertools
 from collections import Counter
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -61,3 +62,20 @@ def test_init_containers_are_refused_only_if_every_choice_breaks_it(
     places = itertools.product(range(len(models)), repeat=len(apps) + len(inits))
     found = answer(models, limits, asking(apps, inits))
     assert isinstance(found, Placement) == any(map(keeps, places))
+
+
+@pytest.mark.parametrize(
+    ("cards", "apps", "inits", "left"),
+    [
+        (8, [(55, 24), (75, 28), (45, 24), (35, 44)], [(100, 0)], 260),
+        (8, [(50, 36), (25, 24), (75, 20)], [(100, 0), (10, 1)], 160),
+        (8, [(45, 16), (5, 20), (55, 4), (75, 8)], [(45, 20), (85, 1)], 185),
+        (2, [(80, 20), (70, 28), (15, 36)], [(100, 0)], 175),
+    ],
+)
+def test_init_containers_find_the_card_that_needs_least_more(
+    cards: int, apps: list[tuple[int, int]], inits: list[tuple[int, int]], left: int
+) -> None:
+    """Idle cards of one model are alike; those that the pod has by then are not."""
+    request = with_inits(pod(*apps), *inits)
+    assert isinstance(answer(["P40"] * cards, {"P40": left}, request), Placement)

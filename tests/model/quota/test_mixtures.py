@@ -13,6 +13,7 @@ from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.quota.usage import Usage
 from gpustack.model.refusal import Refusal
 from gpustack.model.request import Topology
+from gpustack.model.use import Use
 from tests.model.machines import card, pod
 
 MODELS = ("Tesla P40", "Tesla T4")
@@ -36,6 +37,25 @@ def test_a_few_shares_are_placed_as_the_quota_allows(
     found = within(*limits, EXACT)(MIXED, pod(*asked))
     assert isinstance(found, Placement)
     assert check(*limits, MIXED, found) is None
+
+
+def test_shares_are_placed_where_the_cards_in_use_have_room() -> None:
+    """A share of 80 needs a P40, for the T4 have not so much free; so the others need a T4."""
+    taken = {
+        "P40": [(0, 0), (60, 8), (10, 28), (0, 0)],
+        "T4": [(50, 20), (30, 2), (25, 4), (50, 32)],
+    }
+    cards = [(model, use) for model, uses in taken.items() for use in uses]
+    node = Node(
+        name="used",
+        cards=tuple(card(at, 96, model=f"Tesla {model}") for at, (model, _) in enumerate(cards)),
+        uses=tuple(Use(cores=cores, memory_units=units) for _, (cores, units) in cards),
+    )
+    left = {"P40": 100, "T4": 200}
+    limits = Quota(namespaces={"team": NamespaceQuota(cards=left)}), Usage(), "team"
+    found = within(*limits, EXACT)(node, pod((40, 20), (40, 10), (40, 18), (35, 12), (80, 8)))
+    assert isinstance(found, Placement)
+    assert check(*limits, node, found) is None
 
 
 def test_whole_cards_of_two_models_are_joined_as_demanded() -> None:
