@@ -193,25 +193,27 @@ class Host:
         subprocess.run([self.folder / "bin" / "systemctl", "stop"], check=True)
 
     def start_kubelet(self) -> None:
-        """Run the manifest's command, now and after each change."""
+        """Run what the manifest says, now and after each change."""
         self.kubelet = threading.Thread(target=self._run_pods)
         self.kubelet.start()
         self.wait()
 
     def _run_pods(self) -> None:
-        ran = ""
+        ran: Any = None
         log = self.folder / "logs" / "kube-system_kube-scheduler-here_1" / "kube-scheduler"
         log.mkdir(parents=True)
         process: subprocess.Popen[bytes] | None = None
         while not self.ended.wait(0.1):
             text = self.manifest.read_text()
             # a test that writes it has emptied it first
-            if text and (text != ran or process is None or process.poll() is not None):
+            pod = yaml.safe_load(text)
+            # as the kubelet, which looks at what it says
+            if pod and (pod != ran or process is None or process.poll() is not None):
                 if process:
                     process.kill()
                     process.wait()
-                ran = text
-                command = yaml.safe_load(text)["spec"]["containers"][0]["command"]
+                ran, container = pod, pod["spec"]["containers"][0]
+                command = [*container["command"], *container.get("args", [])]
                 with (log / "0.log").open("a") as output:
                     process = subprocess.Popen(
                         command, executable=self.program, stdout=output, stderr=output
