@@ -55,7 +55,7 @@ def test_another_setting_of_the_scheduler_restarts_the_static_pod(site: Site) ->
     assert after not in before
 
 
-def test_a_file_that_the_static_pods_program_refuses_is_never_put_in_place(site: Site) -> None:
+def test_what_the_static_pods_program_refuses_changes_nothing(site: Site) -> None:
     before, running = site.on("cp1", "cat", static_pod.MANIFEST), schedulers(site)
     static_pod.lay_broken_certificates(description.load(site.name))
     with pytest.raises(rollout.PlaybookError, match="Nothing was changed: it runs on"):
