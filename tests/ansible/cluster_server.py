@@ -6,6 +6,7 @@ import copy
 import http.server
 import json
 import pathlib
+import ssl
 import threading
 import urllib.parse
 from collections.abc import Callable
@@ -151,6 +152,7 @@ def serving(
     objects: Objects,
     missing: Missing = lambda path: None,
     answering: Answering = lambda method, path, query, body: None,
+    context: ssl.SSLContext | None = None,
 ) -> collections.abc.Iterator[pathlib.Path]:
     """Serve objects by their paths, and change them as asked; yields an administrator's kubeconfig.
 
@@ -159,8 +161,11 @@ def serving(
         objects: path to object, which patches and deletions change.
         missing: makes the object of another path; None where there is none.
         answering: answers a request in this server's place, or leaves it to it.
+        context: its certificate, with which it speaks TLS; the kubeconfig says nothing of that.
     """
     server = _Server(objects, missing, answering)
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
         yield write_kubeconfig(folder, server.server_address[1])

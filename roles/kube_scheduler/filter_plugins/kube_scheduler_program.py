@@ -101,8 +101,54 @@ def flag_of_unit(shown: str, files: Sequence[str], running: str, name: str) -> s
         name: the flag, `--config` for instance.
     """
     said = flag(words(shown, files), name)
-    wrapped = program(shown).rpartition("/")[2] != "kube-scheduler" or said.startswith("$")
+    wrapped = not _is_scheduler(program(shown)) or said.startswith("$")
     return (flag(running.split("\0"), name) or said) if wrapped else said
+
+
+def trial_of_unit(shown: str, files: Sequence[str], running: str) -> list[str]:
+    """Return the command line of a unit's scheduler without its file; empty where none is known.
+
+    Args:
+        shown: the unit, as for `words`.
+        files: its environment files, as for `words`.
+        running: /proc/PID/cmdline of its main process, which shows a wrapper's program.
+    """
+    command = [word.strip("\"'") for word in words(shown, files)]
+    if _is_scheduler(program(shown)) and not any(word.startswith("$") for word in command):
+        return [program(shown), *_without_file(command[1:])]
+    ran = [word for word in running.split("\0") if word]
+    if ran and ran[0].startswith("/") and _is_scheduler(ran[0]):
+        return [ran[0], *_without_file(ran[1:])]
+    return []
+
+
+def trial_of_pod(manifest: Mapping[str, Any], listed: str) -> list[str]:
+    """Return the same of a static pod's scheduler that runs; its program is in no folder of ours.
+
+    Args:
+        manifest: the Pod; its process is the one with its command line.
+        listed: the host's schedulers, a line each: the PID and the command line.
+    """
+    container = _container(manifest)
+    command = [*(container.get("command") or []), *(container.get("args") or [])]
+    for line in listed.splitlines():
+        pid, _, said = line.strip().partition(" ")
+        if command and said == " ".join(command):
+            return [f"/proc/{pid}/exe", *_without_file(command[1:])]
+    return []
+
+
+def _is_scheduler(path: str) -> bool:
+    return path.rpartition("/")[2] == "kube-scheduler"
+
+
+def _without_file(flags: Sequence[str]) -> list[str]:
+    before = ["", *flags]
+    return [
+        word
+        for word, last in zip(flags, before, strict=False)
+        if last != "--config" and word.partition("=")[0] != "--config"
+    ]
 
 
 def minor_version(said: str) -> int:
@@ -124,7 +170,7 @@ def flag_of_manifest(manifest: Mapping[str, Any], name: str) -> str:
 
 def _container(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     for container in (manifest.get("spec") or {}).get("containers") or []:
-        if (container.get("command") or [""])[0].rpartition("/")[2] == "kube-scheduler":
+        if _is_scheduler((container.get("command") or [""])[0]):
             found: Mapping[str, Any] = container
             return found
     return {}
@@ -159,4 +205,6 @@ class FilterModule:
             "kube_scheduler_minor_version": minor_version,
             "kube_scheduler_program": program,
             "kube_scheduler_properties": properties,
+            "kube_scheduler_trial_of_pod": trial_of_pod,
+            "kube_scheduler_trial_of_unit": trial_of_unit,
         }

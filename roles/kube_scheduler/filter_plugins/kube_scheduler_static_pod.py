@@ -46,7 +46,9 @@ def with_flags(
         **(metadata.get("annotations") or {}),
         CHECKSUM_ANNOTATION: hashlib.sha256(content.encode()).hexdigest(),
     }
-    container["command"] = [*_without(container["command"], flags), *flags]
+    # kubeadm's patch gives them as arguments, which leave its own command as it is.
+    if not set(flags) <= set(_words(container)):
+        container["command"] = [*_without(container["command"], flags), *flags]
     mount(result["spec"], VOLUME, path, "File")
     mount(result["spec"], CERTIFICATES_VOLUME, certificates, "Directory")
     return result
@@ -70,11 +72,11 @@ def without_flags(
         del result["metadata"]["annotations"]
     container = scheduler_container(result["spec"])
     kept_container = scheduler_container(kept["spec"])
-    before = kept_container["command"]
-    others, stayed = _without(before, flags), _without(container["command"], flags)
-    back = [word for word in before if word not in others]
-    # In their old places where nothing else has changed: then this is the file as it was found.
-    container["command"] = list(before) if stayed == others else [*stayed, *back]
+    container["command"] = _put_back(container["command"], kept_container["command"], flags)
+    # There kubeadm's patch put them.
+    arguments = _put_back(container.pop("args", []), kept_container.get("args", []), flags)
+    if arguments or "args" in kept_container:
+        container["args"] = arguments
     mount(result["spec"], VOLUME, "", "")
     mount(result["spec"], CERTIFICATES_VOLUME, "", "")
     for owner, key, old in (
@@ -84,6 +86,43 @@ def without_flags(
         if not owner[key] and key not in old:
             del owner[key]
     return result
+
+
+def _put_back(words: Sequence[str], kept: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """Return words with the flags that `kept` has, in its order where nothing else has changed."""
+    others, stayed = _without(kept, flags), _without(words, flags)
+    return list(kept) if stayed == others else [*stayed, *(w for w in kept if w not in others)]
+
+
+def patch(
+    manifest: Mapping[str, Any],
+    flags: Sequence[str],
+    path: str,
+    content: str,
+    certificates: str = "",
+) -> dict[str, Any]:
+    """Return the strategic merge patch by which kubeadm writes a manifest that `with_flags` leaves.
+
+    A patch replaces a list of words whole, and each version of kubeadm has a command of its own; so
+    the flags stand in `args`, which kubeadm leaves out.
+
+    Args:
+        manifest: the present one, which names the container.
+        flags: as for `with_flags`.
+        path: as for `with_flags`.
+        content: as for `with_flags`.
+        certificates: as for `with_flags`.
+
+    Raises:
+        ValueError: the manifest has no container that runs kube-scheduler.
+    """
+    name = scheduler_container(manifest["spec"])["name"]
+    bare = {"spec": {"containers": [{"name": name, "command": ["kube-scheduler"]}]}}
+    made = with_flags(bare, flags, path, content, certificates)
+    container = scheduler_container(made["spec"])
+    del container["command"]
+    container["args"] = list(flags)
+    return made
 
 
 def is_ours(manifest: Mapping[str, Any]) -> bool:
@@ -118,14 +157,19 @@ def mount(spec: dict[str, Any], name: str, path: str, kind: str) -> None:
     A mount of the site's own stays alone; an empty path takes our mount away.
     """
     container = scheduler_container(spec)
-    volumes = [one for one in spec.get("volumes") or [] if one.get("name") != name]
-    mounts = [one for one in container.get("volumeMounts") or [] if one.get("name") != name]
+    there, volumes_there = container.get("volumeMounts") or [], spec.get("volumes") or []
+    ours = {"name": name, "mountPath": path, "readOnly": True}
+    volume = {"name": name, "hostPath": {"path": path, "type": kind}}
+    if ours in there and volume in volumes_there:
+        return
+    volumes = [one for one in volumes_there if one.get("name") != name]
+    mounts = [one for one in there if one.get("name") != name]
     theirs = next((one for one in mounts if path and one.get("mountPath") == path), None)
     if theirs is not None:
         _check_mount(theirs, volumes, path)
     elif path:
-        mounts.append({"name": name, "mountPath": path, "readOnly": True})
-        volumes.append({"name": name, "hostPath": {"path": path, "type": kind}})
+        mounts.append(ours)
+        volumes.append(volume)
     container["volumeMounts"], spec["volumes"] = mounts, volumes
 
 
@@ -154,7 +198,7 @@ def _check_flags(container: Mapping[str, Any], flags: Sequence[str], path: str) 
     """
     ours = next(flag for flag in flags if flag.endswith(f"={path}"))
     name = ours.partition("=")[0]
-    words = [*container["command"], *(container.get("args") or [])]
+    words = _words(container)
     if name in words:
         raise ValueError(f"command: write {name} and its value as one word, {name}=PATH")
     found = next((word for word in words if word.startswith(f"{name}=")), ours)
@@ -164,6 +208,10 @@ def _check_flags(container: Mapping[str, Any], flags: Sequence[str], path: str) 
             f"{path} (kube_scheduler_config_path or kube_scheduler_policy_path) to that file, "
             "into which our entries are then merged"
         )
+
+
+def _words(container: Mapping[str, Any]) -> list[str]:
+    return [*container["command"], *(container.get("args") or [])]
 
 
 def _without(command: Sequence[str], flags: Sequence[str]) -> list[str]:
@@ -178,6 +226,7 @@ class FilterModule:
         """Return the filters by the names that templates use."""
         return {
             "kube_scheduler_is_ours": is_ours,
+            "kube_scheduler_patch": patch,
             "kube_scheduler_was_started_with": was_started_with,
             "kube_scheduler_with_flags": with_flags,
             "kube_scheduler_without_flags": without_flags,

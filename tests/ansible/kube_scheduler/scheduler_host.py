@@ -1,7 +1,8 @@
 """A host that runs kube-scheduler, as a unit or as a static pod: real processes, fake programs.
 
 systemctl, journalctl and pgrep are scripts that know one unit; the scheduler is a process that
-reads its file, refuses one with the word `broken`, and answers /healthz on a socket.
+reads its file, doesn't start with one with the word `broken`, and answers /healthz on a socket.
+Its trial refuses a file with the word `refused`, and any that names a file of `elsewhere`.
 """
 
 import dataclasses
@@ -9,7 +10,6 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -24,11 +24,13 @@ from typing import Any
 import yaml
 
 from tests.ansible.rendering import ansible
+from tests.control_plane.processes import free_port
 from tests.testbed.host_files import certificates
 
 FOUND = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 GOOD = "http://127.0.0.1:3456/scheduler"
 BROKEN = "http://127.0.0.1:3456/broken"
+REFUSED = "http://127.0.0.1:3456/refused"
 MANIFEST = """\
 # as kubeadm wrote it
 metadata: {name: kube-scheduler}
@@ -64,6 +66,9 @@ SCHEDULER = """\
         sys.exit(print("Kubernetes {version}"))
     named = [word.partition("=")[2] for word in sys.argv if word.startswith("--config=")]
     said = pathlib.Path(named[0]).read_text() if named else ""
+    if any(word.startswith("--write-config-to=") for word in sys.argv):
+        refused = "strict decoding error" * ("refused" in said)
+        sys.exit(refused or "no such file" * ("elsewhere" in said) or 0)
     if "broken" in said:
         sys.exit("run.go:74: no such extender")
     {handler}
@@ -128,8 +133,7 @@ class Host:
 
     def __post_init__(self) -> None:
         """Lay its programs."""
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port = listener.getsockname()[1]
+        self.port = self.port or free_port()
         self.command = self.command or f"{self.program} --config={self.config}"
         (self.folder / "bin").mkdir()
         (self.folder / "manifests").mkdir()
@@ -189,28 +193,30 @@ class Host:
         subprocess.run([self.folder / "bin" / "systemctl", "stop"], check=True)
 
     def start_kubelet(self) -> None:
-        """Run the manifest's command, now and after each change."""
+        """Run what the manifest says, now and after each change."""
         self.kubelet = threading.Thread(target=self._run_pods)
         self.kubelet.start()
         self.wait()
 
     def _run_pods(self) -> None:
-        ran = ""
+        ran: Any = None
         log = self.folder / "logs" / "kube-system_kube-scheduler-here_1" / "kube-scheduler"
         log.mkdir(parents=True)
         process: subprocess.Popen[bytes] | None = None
         while not self.ended.wait(0.1):
             text = self.manifest.read_text()
             # a test that writes it has emptied it first
-            if text and (text != ran or process is None or process.poll() is not None):
+            pod = yaml.safe_load(text)
+            # as the kubelet, which looks at what it says
+            if pod and (pod != ran or process is None or process.poll() is not None):
                 if process:
                     process.kill()
                     process.wait()
-                ran = text
-                command = yaml.safe_load(text)["spec"]["containers"][0]["command"]
+                ran, container = pod, pod["spec"]["containers"][0]
+                command = [*container["command"], *container.get("args", [])]
                 with (log / "0.log").open("a") as output:
                     process = subprocess.Popen(
-                        [self.program, *command[1:]], stdout=output, stderr=output
+                        command, executable=self.program, stdout=output, stderr=output
                     )
                 (self.folder / "pid").write_text(str(process.pid))
         if process:

@@ -129,3 +129,33 @@ def test_the_file_that_a_manifest_names_is_found(
     manifest = {"spec": {"containers": [{"command": ["sh", "--config=/x"]}, container]}}
     assert filters.flag_of_manifest(manifest, "--config") == PATH
     assert filters.flag_of_manifest({}, "--config") == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "running", "found"),
+    [
+        (f"{PROGRAM} --config={PATH} --v=2", "", [PROGRAM, "--v=2"]),
+        (f"{PROGRAM} --v=2 --config {PATH}", "", [PROGRAM, "--v=2"]),
+        ("/opt/site/run", f"{PROGRAM}\0--v=2\0--config\0{PATH}\0", [PROGRAM, "--v=2"]),
+        (f"{PROGRAM} $MORE", f"{PROGRAM}\0--v=3\0", [PROGRAM, "--v=3"]),
+        # a variable that nothing says, and a program of another name
+        (f"{PROGRAM} $MORE", "", []),
+        ("/opt/site/run", "/opt/hyperkube\0scheduler\0", []),
+    ],
+)
+def test_a_units_scheduler_is_tried_with_its_flags_and_another_file(
+    filters: types.ModuleType, command: str, running: str, found: list[str]
+) -> None:
+    assert filters.trial_of_unit(shown(command), [], running) == found
+
+
+def test_a_static_pods_scheduler_is_the_process_with_its_command(
+    filters: types.ModuleType,
+) -> None:
+    container = {"command": ["kube-scheduler", f"--config={PATH}"], "args": ["--v=2"]}
+    manifest = {"spec": {"containers": [{"command": ["etcd"]}, container]}}
+    others = f"7 kube-scheduler --config=/theirs.yaml --v=2\n8 {PROGRAM} --config={PATH} --v=2\n"
+    listed = f"{others}9 kube-scheduler --config={PATH} --v=2 \n"
+    assert filters.trial_of_pod(manifest, listed) == ["/proc/9/exe", "--v=2"]
+    assert filters.trial_of_pod(manifest, others) == []
+    assert filters.trial_of_pod({}, "5 \n") == []

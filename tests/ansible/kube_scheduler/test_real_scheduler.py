@@ -1,4 +1,4 @@
-"""The real kube-scheduler refuses what it is given: the one before it answers again.
+"""The real kube-scheduler tries what it is given, or starts with it: a file that it refuses goes.
 
 Its API server is away: it answers /healthz without one.
 """
@@ -16,6 +16,7 @@ import yaml
 
 from tests.ansible.kube_scheduler.scheduler_host import Host, lay_certificates
 from tests.ansible.rendering import words
+from tests.control_plane.processes import free_port
 from tests.testbed.artifacts import kubernetes
 
 pytestmark = [pytest.mark.long, pytest.mark.nightly]
@@ -30,15 +31,22 @@ class RealHost(Host):
 
     def __post_init__(self) -> None:
         """Lay its programs, its certificate and its files."""
+        self.port = free_port()
+        self.command = " ".join([str(self.program), f"--config={self.config}", *self.flags])
         super().__post_init__()
-        real, serving = kubernetes.CURRENT.bin / "kube-scheduler", self.folder / "serving"
-        flags = f"--secure-port={self.port} --cert-dir={serving} --bind-address=127.0.0.1"
-        self.program.write_text(f'#!/bin/sh\nexec {real} {flags} "$@"\n')
+        self.program.unlink()
+        self.program.symlink_to(kubernetes.CURRENT.bin / "kube-scheduler")
         lay_certificates(self.folder / "pki")
         cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
         context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
         access = {"clusters": [cluster], "contexts": [context], "current-context": "c"}
         self.kubeconfig.write_text(yaml.safe_dump({"users": [{"name": "u"}], **access}))
+
+    @property
+    def flags(self) -> list[str]:
+        """Return what lets it run beside other tests."""
+        serving = f"--cert-dir={self.folder}/serving"
+        return [f"--secure-port={self.port}", serving, "--bind-address=127.0.0.1"]
 
     @property
     def health_url(self) -> str:
@@ -77,7 +85,7 @@ def _start(host: RealHost, kind: str) -> None:
         host.config.write_text(yaml.safe_dump(found))
         host.start_unit()
     else:
-        command = ["kube-scheduler", f"--kubeconfig={host.kubeconfig}"]
+        command = ["kube-scheduler", f"--kubeconfig={host.kubeconfig}", *host.flags]
         image = f"registry.test/kube-scheduler:{kubernetes.CURRENT.version}"
         container = {"name": "kube-scheduler", "image": image, "command": command}
         pod = {"metadata": {"name": "kube-scheduler"}, "spec": {"containers": [container]}}
@@ -93,21 +101,37 @@ def went_back(done: subprocess.CompletedProcess[str], why: str) -> None:
     assert why in said
 
 
-def test_a_certificate_that_it_cannot_read_brings_the_old_one_back(host: RealHost) -> None:
+def was_refused(done: subprocess.CompletedProcess[str], why: str) -> None:
+    """Check that a run ended before it changed a file, and said what was wrong."""
+    said = words(done)
+    assert done.returncode != 0
+    assert "kube-scheduler refuses what this run would write to" in said, done.stdout
+    assert why in said
+
+
+def test_a_certificate_that_it_cannot_read_is_never_put_in_place(host: RealHost) -> None:
     ca = host.folder / "pki" / "ca.crt"
-    trusted = ca.read_bytes()
+    trusted, pid = ca.read_bytes(), host.pid
+    before = host.config.read_text() if host.config.exists() else ""
     ca.write_text("no certificate")
-    went_back(host.given(), "couldn't build extenders")
-    assert host.answers()
+    was_refused(host.given(), "couldn't build extenders")
+    assert (host.config.read_text() if host.config.exists() else "", host.pid) == (before, pid)
     ca.write_bytes(trusted)
-    assert host.given().returncode == 0
+    done = host.given()
+    assert done.returncode == 0, done.stdout
+    assert "without a trial" not in words(done)
+    ca.write_text("no certificate")
+    pid = host.pid
+    was_refused(host.given(), "couldn't build extenders")
+    assert host.pid == pid
 
 
 @pytest.mark.parametrize("host", ["static_pod"], indirect=True)
-def test_a_form_that_it_does_not_read_brings_the_old_one_back(host: RealHost) -> None:
+def test_a_form_that_it_does_not_read_is_never_put_in_place(host: RealHost) -> None:
+    pid = host.pid
     done = host.given(kube_scheduler_api_version="kubescheduler.config.k8s.io/v1beta3")
-    went_back(done, "is registered for version")
-    assert host.answers()
+    was_refused(done, "is registered for version")
+    assert (host.pid, host.config.exists()) == (pid, False)
 
 
 class Thief(threading.Thread):
@@ -135,7 +159,8 @@ class Thief(threading.Thread):
         return config.exists() and EXTENDER in config.read_text()
 
     def _take(self) -> socket.socket:
-        while not self.ended.wait(0.01):
+        # the next scheduler takes it within a few hundredths of a second
+        while not self.ended.wait(0.001):
             try:
                 return socket.create_server(("127.0.0.1", self.host.port))
             except OSError:  # the old scheduler has it still

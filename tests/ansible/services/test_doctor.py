@@ -113,11 +113,41 @@ def test_an_upgrade_asks_with_the_control_planes_variables(tmp_path: pathlib.Pat
     assert (asked[1], asked[-2:]) == ("--kubeconfig=/root/there.conf", told)
 
 
-def test_verify_says_why_the_doctor_does_not_ask_a_cluster(tmp_path: pathlib.Path) -> None:
-    own = {"cluster_objects_kubeconfig": "/root/admin.conf"}
-    status, said = verify(tmp_path, "cluster_objects", "exit 3", [], **own)
+@pytest.mark.parametrize("part", ["doctor", "try_node"])
+def test_a_given_kubeconfig_is_used_on_the_controller(tmp_path: pathlib.Path, part: str) -> None:
+    given = {
+        "cluster_objects_kubeconfig": "/root/given.conf",
+        "cluster_objects_doctor": str(tmp_path / "opt/venv/bin/gpustack"),
+        "cluster_objects_trial_image": "site.example/base:1",
+        "cluster_objects_trial_node": "gpu1",
+    }
+    status, said = verify(tmp_path, "cluster_objects", NOTING, [], part=part, **given)
     assert status == 0, said
-    assert "verify runs no gpustack doctor: it would need" in said
+    asked = (tmp_path / "asked").read_text().split()
+    assert asked[1] == "--kubeconfig=/root/given.conf"
+    assert "--run-pods=site.example/base:1" in asked
+    assert ("--node=gpu1" in asked) == (part == "try_node")
+
+
+def test_what_the_controllers_doctor_finds_fails_verify(tmp_path: pathlib.Path) -> None:
+    findings = json.dumps({"findings": [finding("share-pods", "fail")]})
+    own = {"cluster_objects_kubeconfig": "/root/given.conf"}
+    status, said = verify(tmp_path, "cluster_objects", f"echo '{findings}'; exit 1", [], **own)
+    assert (status, "share-pods: is not there (it matters)" in said) == (2, True), said
+
+
+@pytest.mark.parametrize("part", ["doctor", "try_node"])
+def test_a_controller_without_a_doctor_is_told_what_to_install(
+    tmp_path: pathlib.Path, part: str
+) -> None:
+    own = {
+        "cluster_objects_kubeconfig": "/root/admin.conf",
+        "cluster_objects_doctor": str(tmp_path / "nowhere"),
+        "cluster_objects_trial_node": "gpu1",
+    }
+    status, said = verify(tmp_path, "cluster_objects", "exit 3", [], part=part, **own)
+    assert status == 0, said
+    assert f"which has no gpustack to ask with it ({tmp_path}/nowhere). Install it" in said
 
 
 def lay_doctor(folder: pathlib.Path, program: str) -> pathlib.Path:
