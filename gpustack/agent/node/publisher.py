@@ -1,8 +1,9 @@
-"""The node's annotations and label: its cards, links and health, for the extender to read.
+"""The node's annotations, label and condition: its cards, links and health.
 
-The agent writes them at start, whenever the inventory changes, and every ten minutes, so that an
-edit or a removal is undone. What its containers do against their limits goes in the same write, and
-in one a minute at most by itself: tenants bring that about.
+The extender reads the annotations, people and their alerts the condition. The agent writes them at
+start, whenever the inventory changes, and every ten minutes, so that an edit or a removal is
+undone. What its containers do against their limits goes in the same write, and in one a minute at
+most by itself: tenants bring that about.
 """
 
 import dataclasses
@@ -14,6 +15,7 @@ from typing import Any
 
 from gpustack import __version__
 from gpustack.adapters.kube import KubeClient, KubeError, KubeUnavailable
+from gpustack.agent.health.card_states import now_text
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.settings import AgentSettings
 from gpustack.agent.violations.standing import StandingViolations
@@ -21,6 +23,7 @@ from gpustack.model.model_name import label_safe_model
 from gpustack.model.node import Node
 from gpustack.wire import violations as node_violations
 from gpustack.wire.keys import Keys
+from gpustack.wire.kube import node_condition
 from gpustack.wire.nodes import MODEL_LABEL, UNSAID, NodeSoftware, encode_devices
 from gpustack.wire.violations import ShareViolation
 
@@ -118,9 +121,13 @@ class NodePublisher:
                 stop.wait(_RETRY_SECONDS)
 
     def publish(self, node: Node, violations: Sequence[ShareViolation] = ()) -> bool:
-        """Write annotations and labels once; return whether the API server took them."""
+        """Write annotations, labels and condition; return whether the API server took them."""
+        path = f"/api/v1/nodes/{node.name}"
         try:
-            self._client.patch(f"/api/v1/nodes/{node.name}", self._patch.body(node, violations))
+            found = self._client.patch(path, self._patch.body(node, violations))
+            condition = node_condition.to_write(node, found, now_text())
+            if condition is not None:
+                self._client.patch(f"{path}/status", {"status": {"conditions": [condition]}})
         except (KubeError, KubeUnavailable) as error:
             self.problem = str(error)
             logger.warning("node not published yet node=%s: %s", node.name, error)

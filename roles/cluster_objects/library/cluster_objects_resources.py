@@ -1,4 +1,4 @@
-"""Takes extended resources out of a node's status."""
+"""Takes extended resources and conditions out of a node's status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ except ImportError:
 
 DOCUMENTATION = r"""
 module: cluster_objects_resources
-short_description: Take extended resources out of a node's status
+short_description: Take extended resources and conditions out of a node's status
 description:
   - A kubelet whose device plugin is gone goes on to report its resources with an allocatable amount
     of 0, after five minutes with a capacity of 0, and for ever then. It writes a capacity that is
@@ -25,6 +25,7 @@ options:
   kubeconfig: {type: path, required: true, description: Of an administrator.}
   node: {type: str, required: true, description: Its name.}
   resources: {type: list, elements: str, required: true, description: Their names.}
+  conditions: {type: list, elements: str, required: true, description: Types of the conditions.}
   timeout_seconds:
     type: int
     required: true
@@ -41,6 +42,12 @@ def amounts(status: dict[str, Any], resources: list[str]) -> dict[str, dict[str,
         part: {name: text for name, text in (status.get(part) or {}).items() if name in resources}
         for part in _PARTS
     }
+
+
+def present(status: dict[str, Any], conditions: list[str]) -> list[str]:
+    """Return which of these types of conditions a node's status has."""
+    found = {condition.get("type") for condition in status.get("conditions") or ()}
+    return sorted(found.intersection(conditions))
 
 
 class Node:
@@ -61,11 +68,14 @@ class Node:
         found: dict[str, Any] = json.loads(answer.data).get("status") or {}
         return found
 
-    def remove(self, found: dict[str, dict[str, str]]) -> None:
-        """Take away what `amounts` has found."""
-        # null in a merge patch removes a key
-        body = {"status": {part: dict.fromkeys(names) for part, names in found.items() if names}}
-        kind = "application/merge-patch+json"
+    def remove(self, found: dict[str, dict[str, str]], conditions: list[str]) -> None:
+        """Take away what `amounts` and `present` have found."""
+        # null in a patch removes a key
+        parts: dict[str, Any] = {name: dict.fromkeys(each) for name, each in found.items() if each}
+        if conditions:
+            parts["conditions"] = [{"type": each, "$patch": "delete"} for each in conditions]
+        kind = "application/strategic-merge-patch+json"
+        body = {"status": parts}
         self._client.request("patch", f"{self._path}/status", body=body, content_type=kind)
 
 
@@ -76,6 +86,7 @@ def main() -> None:
             "kubeconfig": {"type": "path", "required": True},
             "node": {"type": "str", "required": True},
             "resources": {"type": "list", "elements": "str", "required": True},
+            "conditions": {"type": "list", "elements": "str", "required": True},
             "timeout_seconds": {"type": "int", "required": True},
             "pause_seconds": {"type": "float", "default": 5},
         },
@@ -88,7 +99,8 @@ def main() -> None:
     try:
         node = Node(module.params["kubeconfig"], name)
         while True:
-            found = amounts(node.status(), module.params["resources"])
+            status = node.status()
+            found = amounts(status, module.params["resources"])
             held = {key: text for key, text in found["capacity"].items() if text != "0"}
             if not held or not seconds or module.check_mode:
                 break
@@ -99,9 +111,10 @@ def main() -> None:
                     "its device plugin went. See whether another one serves these names there."
                 )
             time.sleep(module.params["pause_seconds"])
-        changed = any(found.values())
+        conditions = present(status, module.params["conditions"])
+        changed = any(found.values()) or bool(conditions)
         if changed and not module.check_mode:
-            node.remove(found)
+            node.remove(found, conditions)
     except Exception as error:  # of the client: many kinds, and each says why
         module.fail_json(msg=f"Node {name}'s status: {type(error).__name__}: {error}")
     module.exit_json(changed=changed)

@@ -93,6 +93,50 @@ def test_the_node_gets_an_event_that_says_what_to_do(host: Host) -> None:
     assert event["type"] == "Normal"
 
 
+def _condition(host: Host) -> dict[str, str]:
+    """Return the condition, once it is there."""
+
+    def found() -> list[dict[str, str]]:
+        conditions = host.api.get("nodes", NODE).get("status", {}).get("conditions", ())
+        return [each for each in conditions if each["type"] == "UnhealthyCards"]
+
+    host.wait_until(lambda: bool(found()))
+    (only,) = found()
+    return only
+
+
+def test_the_nodes_condition_names_its_closed_cards(host: Host) -> None:
+    host.start_agent()
+    found = _condition(host)
+    assert (found["status"], found["reason"]) == ("False", "AllCardsOpen")
+    _close(host, 48)
+    host.wait_until(lambda: _condition(host)["status"] == "True")
+    found = _condition(host)
+    assert found["reason"] == "CardsClosed"
+    assert found["message"].startswith("1 of 2 cards take no new pods: 1 (Xid48 since 20")
+    began = found["lastTransitionTime"]
+    assert began == found["lastHeartbeatTime"]
+    _close(host, 79, minor=0)
+    host.wait_until(lambda: "2 of 2 cards" in _condition(host)["message"])
+    assert _condition(host)["lastTransitionTime"] == began
+    for each in (card(0), card(1)):
+        _client(host).release(each.uuid, "")
+    host.wait_until(lambda: _condition(host)["status"] == "False")
+
+
+def test_a_condition_that_stands_is_not_written_again(host: Host) -> None:
+    host.start_agent()
+    _close(host, 48)
+    host.wait_until(lambda: _condition(host)["status"] == "True")
+    host.stop_agent()
+    host.api.requests.clear()
+    host.start_agent()
+    host.wait_until(lambda: bool(host.api.asked("PATCH", f"/nodes/{NODE}$")))
+    _client(host).release("1", "")
+    host.wait_until(lambda: _condition(host)["status"] == "False")
+    assert len(host.api.asked("PATCH", f"/nodes/{NODE}/status$")) == 1
+
+
 def _events(host: Host, reason: str) -> list[dict[str, Any]]:
     """Return the Events of a reason, once there is one."""
     path = "/api/v1/namespaces/default/events"
