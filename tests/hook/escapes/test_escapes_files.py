@@ -34,7 +34,6 @@ from tests.hook.escapes.ways_out import (
 from tests.hook.root import Root
 
 pytestmark = pytest.mark.long
-HELD = "2048 2"
 UID = "6f1a2b3c-0000-4000-8000-123456789abc"
 
 
@@ -187,7 +186,7 @@ def test_a_changed_form_of_the_ledger_is_restored_and_reported(
 
 @escape(
     "Files of the tenant's own for limits, activity page or ledger: root in the container moves the"
-    " folder aside that ours are mounted in, or an image's symbolic link leads a volume there",
+    " folder aside that ours are mounted in, or an image's or a volume's link leads a volume there",
     Outcome.REPORTED,
     "the event ForeignLimits: the agent looks which files the hook maps, by filesystem and inode",
 )
@@ -274,6 +273,7 @@ def test_the_hook_calls_no_function_for_environment_or_sockets(build: pathlib.Pa
         "/etc/vcuda", "/etc/vcuda/limits", "/etc/vcuda/limits/", "//etc/vcuda", "/tmp/../etc/vcuda",
         "etc/vcuda", "/etc/ld.so.preload", "/etc/vcuda/hook", "/etc/vcuda/ledger",
         "/usr/local/nvidia/lib64/libcuda.so.1", "/", "/etc", "/etc/", "/etc/.", ".",
+        "/proc/self/root/etc/vcuda", "/proc/thread-self/root/etc", "//proc/./1/root/etc/vcuda/x",
     ],
 )  # fmt: skip
 def test_mounts_over_our_paths_are_refused(path: str) -> None:
