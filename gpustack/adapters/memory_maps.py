@@ -14,6 +14,8 @@ import pathlib
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from gpustack.wire.files import regular_file
+
 MappedFile = tuple[bytes, int, str]
 """A file's device as maps has it (``b"fd:01"``), its inode, and the last part of its name."""
 
@@ -49,10 +51,16 @@ def of_process(
 
 
 def of_file(path: pathlib.Path) -> MappedFile | None:
-    """Return how the maps of a process name a file; None where it isn't there, or is empty."""
+    """Return how the maps of a process name a file.
+
+    None where it isn't there, is empty, or is under a tenant's lease, whose end is not waited for.
+    """
     try:
         path = path.resolve()  # maps have no symbolic links
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 1, prot=mmap.PROT_READ):
+        with (
+            regular_file.open_at_once(path) as file,
+            mmap.mmap(file.fileno(), 1, prot=mmap.PROT_READ),
+        ):
             inode = os.fstat(file.fileno()).st_ino
             own = _read(pathlib.Path("/proc/self/maps"), (os.fsencode(path),)) or frozenset()
     except (OSError, ValueError):  # ValueError: an empty file can't be mapped

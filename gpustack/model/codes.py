@@ -174,7 +174,7 @@ _EVENTS: Final[Mapping[EventReason, tuple[str, str]]] = {
         "`gpustack card list` on the host says which, and what to do.",
     ),
     "ForeignLimits": (
-        "a process of the pod uses other limits, or another ledger, than its container's",
+        "a process of the pod uses other limits, activity page or ledger than its container's",
         f"{_PAST_LIMITS}.",
     ),
     "GPUBound": ("the pod was bound with these cards", "Nothing."),

@@ -1,15 +1,20 @@
 """What the kernel shows of real processes."""
 
+import fcntl
 import mmap
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 
 import pytest
 
 from gpustack.adapters import memory_maps
 
+_BREAK_SECONDS = int(pathlib.Path("/proc/sys/fs/lease-break-time").read_text())
 _HEADLESS = """
 import ctypes, mmap, sys, threading, time
 file = open(sys.argv[1], "rb")
@@ -66,3 +71,23 @@ def test_a_file_that_is_empty_or_not_there_is_mapped_by_nobody(tmp_path: pathlib
     (tmp_path / "limits").touch()
     assert memory_maps.of_file(tmp_path / "limits") is None
     assert memory_maps.of_file(tmp_path / "other") is None
+
+
+@pytest.fixture
+def leased(file: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Give a file on which a tenant's root holds a lease, and doesn't give it back."""
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError as error:
+        pytest.skip(f"this host gives no leases: {error}")
+    yield file
+    os.close(descriptor)
+    signal.signal(signal.SIGIO, before)
+
+
+def test_no_look_waits_for_the_end_of_a_lease(leased: pathlib.Path) -> None:
+    began = time.monotonic()
+    assert memory_maps.of_file(leased) is None
+    assert time.monotonic() - began < _BREAK_SECONDS

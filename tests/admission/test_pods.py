@@ -176,7 +176,9 @@ def test_thousands_of_mounts_are_refused_by_name(site: Site) -> None:
     assert "mountPath /etc/vcuda" in site.denied(pod(one, volumes=volumes))
 
 
-@pytest.mark.parametrize("path", ["/", "/etc", "//etc/", "/etc/.", "/etc/vcuda/hook", "/data/../x"])
+@pytest.mark.parametrize(
+    "path", ["/", "/etc", "//etc/", "/etc/.", "/etc/vcuda/hook", "/data/../x", "/proc/1/root/etc"]
+)
 def test_a_share_that_mounts_over_ours_or_above_is_refused(site: Site, path: str) -> None:
     volumes = [{"name": "any", "emptyDir": {}}]
 
@@ -187,7 +189,7 @@ def test_a_share_that_mounts_over_ours_or_above_is_refused(site: Site, path: str
 
     assert f"container main: volumeMounts: mountPath {path}: " in offered(50, path)
     assert offered(100, path) == ""
-    for beside in ("/etc/foo", "/etc/hosts", "/etc/vcudata", "/data/etc"):
+    for beside in ("/etc/foo", "/etc/hosts", "/etc/vcudata", "/data/etc", "/proc/meminfo"):
         assert offered(50, beside) == ""
 
 

@@ -19,6 +19,7 @@ from gpustack.wire.pods import parse_request
 from gpustack.wire.quota import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE, decode_quota
 from gpustack.wire.user_keys import core_limit, names_of
 from tests.docs import tables
+from tests.monitoring.known import METRIC, known
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEYS = Keys()
@@ -128,6 +129,15 @@ def test_every_path_of_a_container_is_named() -> None:
     assert [path for path in mounted if f"| `{path}` |" not in text] == []
     named = (*mount_paths.PROTECTED_PATHS, *mount_paths.PROTECTED_FOLDERS)
     assert [path for path in named if f"`{path}`" not in text] == []
+
+
+def test_the_names_of_other_exporters_stand_for_metrics_of_ours() -> None:
+    table = page("agent").partition("| DCGM exporter | HAMi | here |")[2].partition("\n## ")[0]
+    ours = [row.split("|")[3] for row in table.splitlines() if "DCGM_FI_" in row or "hami_" in row]
+    assert len(ours) > 15
+    named = [set(METRIC.findall(cell)) for cell in ours]
+    assert all(named), "each says where its figure stands"
+    assert set.union(*named) - known() == set()
 
 
 def test_the_words_of_this_field_are_explained() -> None:

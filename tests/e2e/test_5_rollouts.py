@@ -165,7 +165,7 @@ def roll_and_kill(site: Site, chosen: random.Random) -> str:
 
 
 @pytest.mark.parametrize(
-    "seconds", [60, pytest.param(600, marks=pytest.mark.nightly)], ids=["one minute", "ten"]
+    "seconds", [120, pytest.param(600, marks=pytest.mark.nightly)], ids=["two minutes", "ten"]
 )
 def test_views_agree_whenever_a_rollout_under_kills_has_ended(site: Site, seconds: float) -> None:
     site.kubectl.apply(workload("Deployment", "web", 3, workloads.SHARE))

@@ -24,7 +24,8 @@ All of this was tried on a simulated card; no real card has run it yet.
   that the driver sees on a shared card, when it starts a program and again every two minutes at
   the latest; the Event names a process that doesn't map our `libvcuda.so` (the file, not its name).
 - **ForeignLimits**: an Event on the pod. The same look finds a process that maps the hook without
-  the limits and the ledger of its container: it uses files of its own, or goes round the hook.
+  limits, activity page and ledger of its container: it uses files of its own, or goes round the
+  hook.
 - **LedgerDamaged**: an Event on a pod with a container that wrote over its own accounting, or
   changed the mode, owner or size of that file, which the agent restores within two seconds, or when
   a write of the container to it ends that keeps the kernel waiting.

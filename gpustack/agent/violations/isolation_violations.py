@@ -2,8 +2,8 @@
 
 The dynamic linker goes on without a library that it can't preload, and some programs never use it:
 static ones, those of another libc, those that a tenant has started by hand. They use the card, and
-their memory maps lack the hook. Root in a container can move away the folders in which its limits
-and its ledger are mounted, and put files of its own there: the maps lack the real ones.
+their memory maps lack the hook. Root in a container can move away the folder in which its limits,
+activity page and ledger are mounted, and put files of its own there: the maps lack the real ones.
 """
 
 import functools
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 _HOOK: Final = "libvcuda.so"
 _LONGEST_NAME: Final = 64  # the kernel keeps 15 bytes (TASK_COMM_LEN), and each may be escaped
-_OWN_FILES: Final = ("limits", "ledger")
+_OWN_FILES: Final = ("limits", "activity", "ledger")
 # Time that one container may take of a look: of CPU, and of waiting for maps that don't come. A
 # hundred processes with a thousand mappings each take as long; one process with the most mappings
 # that the kernel allows takes half of that.
@@ -49,9 +49,9 @@ _AGAIN_SECONDS: Final = 120.0
 _WORDS: Final = {
     UNHOOKED: "uses the GPU without libvcuda.so: its memory counts against the share, its launches"
     " are not held back",
-    FOREIGN: "uses the GPU and doesn't map the limits and the ledger of its container: other files"
-    " lie in /etc/vcuda, or the hook was gone round; its share may not hold until they are left"
-    " alone and the container starts anew",
+    FOREIGN: "uses the GPU and doesn't map the limits, the activity page and the ledger of its"
+    " container: other files lie in /etc/vcuda, or the hook was gone round; its share may not hold"
+    " until they are left alone and the container starts anew",
 }
 
 

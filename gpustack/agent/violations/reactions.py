@@ -65,7 +65,7 @@ FINDINGS: Final = (
         " for another container is nobody's",
     ),
     Finding(
-        found="a process on the card that maps other limits, or another ledger, than its own",
+        found="a process on the card that maps other limits, activity page or ledger than its own",
         reason=FOREIGN,
         acts="at the second look at the same process",
         why="as before",

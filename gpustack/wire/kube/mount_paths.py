@@ -9,6 +9,7 @@ all (k8s.io/kubernetes 1.37 pkg/kubelet/kuberuntime/kuberuntime_container.go mak
 import enum
 import pathlib
 import posixpath
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -34,6 +35,9 @@ _SHARES: Final = (PRELOAD_PATH, HOOK_PATH, LIMITS_PATH, ACTIVITY_PATH, LEDGER_PA
 PROTECTED_FOLDERS: Final = frozenset(
     str(folder) for path in _SHARES for folder in pathlib.PurePosixPath(path).parents
 ).difference(PROTECTED_PATHS)
+# The runtime resolves links before it mounts: /proc/self/root leads back to the container's root
+# (tried with runc 1.1.5).
+_PROCESS: Final = re.compile(r"/proc/(self|thread-self|[0-9]+)(/|$)")
 
 
 def hiding(path: str) -> Hiding | None:
@@ -43,7 +47,7 @@ def hiding(path: str) -> Hiding | None:
     if any(normal == each or normal.startswith(each + "/") for each in PROTECTED_PATHS):
         return Hiding.ALL
     # The kernel goes up from where a link leads to, which only the runtime knows.
-    if normal in PROTECTED_FOLDERS or ".." in path.split("/"):
+    if normal in PROTECTED_FOLDERS or ".." in path.split("/") or _PROCESS.match(normal):
         return Hiding.SHARES
     return None
 

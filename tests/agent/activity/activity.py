@@ -44,9 +44,10 @@ CARD = card(1)  # the UUID of card 0 is the ledger's word for no card
 PLACES = {
     "hook": "/etc/vcuda/hook/libvcuda.so",
     "limits": "/etc/vcuda/limits",
+    "activity": "/etc/vcuda/activity",
     "ledger": "/etc/vcuda/ledger",
 }
-OURS = ("hook", "limits", "ledger")
+OURS = ("hook", "limits", "activity", "ledger")
 _FLOCK = struct.Struct("hh4xqqi4x")  # struct flock of 64-bit Linux
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from gpustack.agent.activity.shares import Shares
 from gpustack.agent.violations import maps_reader
-from tests.agent.activity.activity import Stage
+from tests.agent.activity.activity import OURS, Stage
 
 MIB = 1 << 20
 
@@ -77,7 +77,7 @@ def test_a_process_named_like_a_line_of_the_log_stays_in_ours(stage: Stage) -> N
 @pytest.mark.parametrize("end", ["\r", "\x0b", "\x85", "\u2028"])
 def test_no_file_name_makes_up_a_line_of_maps(stage: Stage, end: str) -> None:
     container = stage.share("one")
-    pid = stage.process(container, memory_bytes=MIB, maps=("hook", "limits", "ledger"))
+    pid = stage.process(container, memory_bytes=MIB, maps=OURS)
     maps = stage.proc / str(pid) / "maps"
     ours = maps.read_text().splitlines()[2:]
     forged = "400000-401000 r-xp 0 00:00 3 /tmp/" + "".join(end + line for line in ours)
@@ -91,7 +91,7 @@ def test_long_maps_take_no_memory_and_are_read_so_far(
 ) -> None:
     monkeypatch.setattr(maps_reader, "_WAIT_SECONDS", 10.0)
     container = stage.share("one")
-    pid = stage.process(container, memory_bytes=MIB, maps=("hook", "limits", "ledger"))
+    pid = stage.process(container, memory_bytes=MIB, maps=OURS)
     maps = stage.proc / str(pid) / "maps"
     ours = maps.read_bytes()
     line = b"400000-401000 r-xp 0 00:00 3 /tmp/" + b"x" * 4000 + b"\n"
@@ -130,9 +130,10 @@ def test_a_reported_process_is_not_looked_at_again(stage: Stage) -> None:
 @pytest.mark.parametrize(
     "maps",
     [
-        ("hook", "~limits", "ledger"),
-        ("hook", "limits", "~ledger"),
-        ("hook", "@limits", "ledger"),
+        ("hook", "~limits", "activity", "ledger"),
+        ("hook", "limits", "~activity", "ledger"),
+        ("hook", "limits", "activity", "~ledger"),
+        ("hook", "@limits", "activity", "ledger"),
         ("hook",),
     ],
 )
@@ -152,7 +153,7 @@ def test_a_process_that_maps_its_own_files_is_reported_at_the_second_look(
 
 @pytest.mark.parametrize("hook", ["~hook", "@hook"])
 def test_a_file_of_the_hooks_name_is_not_the_hook(stage: Stage, hook: str) -> None:
-    stage.process(stage.share("one"), memory_bytes=MIB, maps=(hook, "limits", "ledger"))
+    stage.process(stage.share("one"), memory_bytes=MIB, maps=(hook, *OURS[1:]))
     stage.sampler.look()
     assert [each.reason for each in stage.events] == ["UnhookedProcess"]
 

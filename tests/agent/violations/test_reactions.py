@@ -25,7 +25,7 @@ def unhooked(stage: Stage, container: str) -> None:
 
 
 def foreign(stage: Stage, container: str) -> None:
-    pid = stage.process(container, memory_bytes=0, maps=("hook", "~limits", "ledger"))
+    pid = stage.process(container, memory_bytes=0, maps=("hook", "~limits", "activity", "ledger"))
     stage.write_start(pid, 7)
 
 

@@ -173,7 +173,8 @@ def test_the_policy_protects_the_paths_that_the_agent_protects() -> None:
 
 
 _PARTS = ("", ".", "..", "...", "etc", "etcetera", "vcuda", "run", "var", "usr", "local", "nvidia",
-          "ld.so.preload", "ldxso.preload", "limits", "hosts", "data")  # fmt: skip
+          "ld.so.preload", "ldxso.preload", "limits", "hosts", "data", "proc", "self",
+          "7")  # fmt: skip
 
 
 def test_policy_and_agent_refuse_the_same_mounts(rendered: pathlib.Path) -> None:
@@ -186,7 +187,9 @@ def test_policy_and_agent_refuse_the_same_mounts(rendered: pathlib.Path) -> None
     refused = {path for path in paths if any(re.search(each, path) for each in patterns)}
     assert refused == {path for path in paths if mount_paths.hiding(path)}
     assert {"/", ".", "/etc", "etc/.", "//etc/vcuda/hosts", "/data/../etc"} <= refused
+    assert {"/proc/self", "/proc/7/etc", "//proc/./self"} <= refused
     assert refused.isdisjoint({"/etc/hosts", "/etcetera", "/data/etc", "/etc/ldxso.preload"})
+    assert refused.isdisjoint({"/proc", "/proc/limits", "/data/proc/self", "/etc/self"})
 
 
 def test_the_roles_write_the_names_that_the_programs_read() -> None:

@@ -3,8 +3,8 @@
     python -m tests.benchmarks.agent.tenants MAPPINGS HOOK FOLDER...
 
 A process for each FOLDER uses a card of the simulated driver, maps the hook and the container's
-limits and ledger, holds a slot of the ledger, and has so many other mappings. It prints their PIDs
-in one line, and all end with its input.
+files, holds a slot of the ledger, and has so many other mappings. It prints their PIDs in one line,
+and all end with its input.
 """
 
 import ctypes
@@ -16,6 +16,7 @@ import signal
 import struct
 import sys
 
+from gpustack.adapters import mapped
 from gpustack.wire.mapped import ledger
 
 _FLOCK = struct.Struct("hh4xqqi4x")  # struct flock of 64-bit Linux
@@ -61,7 +62,7 @@ def main() -> None:
 def live(mappings: int, hook: pathlib.Path, folder: pathlib.Path, told: int) -> None:
     use_card()
     kept: list[object] = [take_slot(folder / "ledger")]
-    for path in (hook / "libvcuda.so", folder / "limits", folder / "ledger"):
+    for path in (hook / "libvcuda.so", *(folder / name for name in mapped.FORMS)):
         with path.open("rb") as file:
             kept.append(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
     for number in range(mappings):  # neighbours of other rights aren't merged to one

@@ -1,6 +1,5 @@
 """Ways through the files of a share: limits, ledger, environment, mounts."""
 
-import dataclasses
 import os
 import pathlib
 import shutil
@@ -24,11 +23,17 @@ from gpustack.wire.mapped.two_slot_page import LayoutError
 from gpustack.wire.mount_request import FOLDER
 from tests.agent.mounts.namespace import alone, helper
 from tests.hook.container import CARD, CARD_BYTES, CONTEXT_BYTES, MIB, SHARE_BYTES, share
-from tests.hook.escapes.ways_out import SHARE, Outcome, escape, reports_of, unaccounted_bytes
+from tests.hook.escapes.ways_out import (
+    SHARE,
+    Outcome,
+    escape,
+    own_share,
+    reports_of,
+    unaccounted_bytes,
+)
 from tests.hook.root import Root
 
 pytestmark = pytest.mark.long
-HELD = "2048 2"
 UID = "6f1a2b3c-0000-4000-8000-123456789abc"
 
 
@@ -94,7 +99,7 @@ def test_a_cleared_sum_grants_nothing(root: Root) -> None:
     " of the role gpustack_agent the kernel gives no lease at all, unless the inventory wants them",
 )
 def test_no_lease_is_given_on_a_containers_files(root: Root) -> None:
-    folder = _own_files(root)
+    folder = own_share(root, root.folder.parent / "share").folder
     held = HeldFiles(DescriptorStore())
     held.hold(folder)
     asked = (
@@ -163,7 +168,7 @@ def test_a_ledger_takes_no_byte_beyond_its_size(tmp_path: pathlib.Path, command:
 def test_a_changed_form_of_the_ledger_is_restored_and_reported(
     root: Root, command: list[str]
 ) -> None:
-    folder = _own_files(root)
+    folder = own_share(root, root.folder.parent / "share").folder
     held = HeldFiles(DescriptorStore())
     held.hold(folder)
     before = (folder / "ledger").stat()
@@ -179,32 +184,24 @@ def test_a_changed_form_of_the_ledger_is_restored_and_reported(
         assert getattr(after, field) == getattr(before, field)
 
 
-def _own_files(root: Root) -> pathlib.Path:
-    """Return a folder on the host with the files that the container has mounted."""
-    folder = root.folder.parent / "share"
-    folder.mkdir()
-    for path in ("etc/vcuda/limits", "etc/vcuda/activity", "etc/vcuda/ledger"):
-        (folder / pathlib.Path(path).name).hardlink_to(root.folder / path)
-    return folder
-
-
 @escape(
-    "Files of the tenant's own for the limits or the ledger: root in the container moves the folder"
-    " aside that ours are mounted in, or an image's symbolic link leads a volume there",
+    "Files of the tenant's own for limits, activity page or ledger: root in the container moves the"
+    " folder aside that ours are mounted in, or an image's or a volume's link leads a volume there",
     Outcome.REPORTED,
-    "the agent's event ForeignLimits: the agent looks which files the hook maps, by filesystem and"
-    " inode",
+    "the event ForeignLimits: the agent looks which files the hook maps, by filesystem and inode",
 )
 @pytest.mark.parametrize(
-    ("limits_bytes", "seen"), [(CARD_BYTES, "8192 0"), (SHARE_BYTES, "2048 0")]
+    ("replaced", "limits_bytes", "seen"),
+    [
+        ([*mapped.FORMS], CARD_BYTES, "8192 0"),
+        ([*mapped.FORMS], SHARE_BYTES, "2048 0"),
+        (["activity"], 0, "2048 0"),
+    ],
 )
 def test_files_in_the_place_of_ours_are_reported(
-    root: Root, tmp_path: pathlib.Path, limits_bytes: int, seen: str
+    root: Root, tmp_path: pathlib.Path, replaced: list[str], limits_bytes: int, seen: str
 ) -> None:
-    ours = dataclasses.replace(SHARE, folder=tmp_path / "share")
-    ours.folder.mkdir()
-    for path in ("etc/vcuda/limits", "etc/vcuda/ledger"):
-        (ours.folder / pathlib.Path(path).name).hardlink_to(root.folder / path)
+    ours = own_share(root, tmp_path / "share")
 
     def run(expected: str) -> list[str]:
         with root.start("/bin/client", "soname", "1000", "hold") as client:
@@ -218,10 +215,12 @@ def test_files_in_the_place_of_ours_are_reported(
     aside, place = root.folder / "etc/aside", root.folder / "etc/vcuda"
     place.rename(aside)
     place.mkdir()
-    (place / "hook").symlink_to("../aside/hook")
-    for name in mapped.FORMS:
+    for name in {"hook", *mapped.FORMS}.difference(replaced):
+        (place / name).symlink_to(f"../aside/{name}")
+    for name in replaced:
         shutil.copy(aside / name, place / name)
-    mapped.publish_limits(place / "limits", share(limits_bytes))
+    if limits_bytes:
+        mapped.publish_limits(place / "limits", share(limits_bytes))
     assert run(seen) == [FOREIGN]
 
 
@@ -274,6 +273,7 @@ def test_the_hook_calls_no_function_for_environment_or_sockets(build: pathlib.Pa
         "/etc/vcuda", "/etc/vcuda/limits", "/etc/vcuda/limits/", "//etc/vcuda", "/tmp/../etc/vcuda",
         "etc/vcuda", "/etc/ld.so.preload", "/etc/vcuda/hook", "/etc/vcuda/ledger",
         "/usr/local/nvidia/lib64/libcuda.so.1", "/", "/etc", "/etc/", "/etc/.", ".",
+        "/proc/self/root/etc/vcuda", "/proc/thread-self/root/etc", "//proc/./1/root/etc/vcuda/x",
     ],
 )  # fmt: skip
 def test_mounts_over_our_paths_are_refused(path: str) -> None:

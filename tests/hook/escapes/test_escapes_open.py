@@ -77,7 +77,7 @@ def test_real_files_beside_own_ones_show_by_what_is_used(
     root: Root, tmp_path: pathlib.Path
 ) -> None:
     ours = own_share(root, tmp_path / "share")
-    for name in ("limits", "ledger"):
+    for name in mapped.FORMS:
         (root.folder / "etc/vcuda" / name).rename(root.folder / "tmp" / name)
     mapped.create_limits(root.folder / "etc/vcuda/limits", share(CARD_BYTES))
     mapped.create_ledger(root.folder / "etc/vcuda/ledger", [CARD])

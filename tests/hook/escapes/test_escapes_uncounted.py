@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+from gpustack.adapters import mapped
 from tests.agent.activity import activity
 from tests.hook.container import CONTEXT_BYTES, MIB
 from tests.hook.escapes.ways_out import Outcome, escape, first_line, judged, own_share, reports_of
@@ -39,7 +40,7 @@ def test_a_preloaded_driver_stands_before_the_gates(
 
 
 @escape(
-    "A program without the hook that maps the hook's file, the limits and the ledger as data",
+    "A program without the hook that maps the hook's file and those of its container as data",
     Outcome.REPORTED,
     "the agent looks for these files in the process's maps, and finds them; the event"
     " UncountedProcess says that it holds no place in the ledger. Its memory is counted as"
@@ -48,7 +49,7 @@ def test_a_preloaded_driver_stands_before_the_gates(
 )
 def test_files_mapped_as_data_pass_for_the_hook(root: Root, tmp_path: pathlib.Path) -> None:
     root.add(compiled(tmp_path, "decoy.c", "decoy", "-static"))
-    files = (f"/{HOOK_PATH}", "/etc/vcuda/limits", "/etc/vcuda/ledger")
+    files = (f"/{HOOK_PATH}", *(f"/etc/vcuda/{name}" for name in mapped.FORMS))
     with root.start("/bin/decoy", *files) as client:
         assert first_line(client) == "up"
         ours = own_share(root, tmp_path / "share")

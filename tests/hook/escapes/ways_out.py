@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from gpustack.adapters import mapped
 from gpustack.adapters.kube import ObjectEvent
 from gpustack.agent.activity.ledgers import Ledgers
 from gpustack.agent.activity.memory_judge import MemoryJudge
@@ -112,8 +113,8 @@ def first_line(client: "subprocess.Popen[str]") -> str:
 def own_share(root: Root, folder: pathlib.Path) -> Share:
     """Return a share with a container's own files, which is in a folder of its own."""
     folder.mkdir()
-    for path in ("etc/vcuda/limits", "etc/vcuda/ledger"):
-        (folder / pathlib.Path(path).name).hardlink_to(root.folder / path)
+    for name in mapped.FORMS:
+        (folder / name).hardlink_to(root.folder / "etc/vcuda" / name)
     return dataclasses.replace(SHARE, folder=folder)
 
 
