@@ -6,7 +6,7 @@ container. The kernel gives no lease, of either kind, on a file that a process h
 So the agent has each of them open from before its container starts, and systemd keeps the
 descriptors while the agent restarts.
 
-A tenant may write its ledger, and so change its size, as its root the mode and owner, too: a
+A tenant may write its ledger, and so change its size, as its root the mode, too: a
 program in it with mode 4755 would make a local user root, and its size is the host's disk.
 """
 

@@ -78,8 +78,8 @@ class ViolationReports:
         self._report_damage(
             share,
             "form kept",
-            "mode, owner and size of its ledger can't be restored: a process in it writes to it for"
-            " long, or the disk hangs",
+            "mode and size of its ledger can't be restored: a process in it writes to it for long,"
+            " or the disk hangs",
         )
 
     def memory_is_above(self, share: Share, uuid: str, above_bytes: int) -> None:
