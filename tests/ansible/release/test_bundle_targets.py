@@ -57,7 +57,7 @@ def lacking(wheels: list[pathlib.Path], architecture: str, python: str) -> Itera
     for name, each in described.items():
         if not SpecifierSet(each["Requires-Python"] or "").contains(f"{python}.0"):
             yield f"{name}: Python {each['Requires-Python']}"
-    asked, waiting = set(), [("gpustack-vcuda", extra) for extra in EXTRAS]
+    asked, waiting = set(), [(canonicalize_name("gpustack-vcuda"), extra) for extra in EXTRAS]
     while waiting:
         package, extra = waiting.pop()
         asked.add((package, extra))

@@ -157,10 +157,7 @@ def test_a_ledger_takes_no_byte_beyond_its_size(tmp_path: pathlib.Path, command:
     " two seconds, or when a write to it ends that keeps the kernel waiting, and sends the event"
     " LedgerDamaged",
 )
-@pytest.mark.parametrize(
-    "command",
-    [["chmod", "4755"], ["truncate", "--size=64MiB"]],
-)
+@pytest.mark.parametrize("command", [["chmod", "4755"], ["truncate", "--size=64MiB"]])
 def test_a_changed_form_of_the_ledger_is_restored_and_reported(
     root: Root, command: list[str]
 ) -> None:
