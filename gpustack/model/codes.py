@@ -181,7 +181,7 @@ _EVENTS: Final[Mapping[EventReason, tuple[str, str]]] = {
     "GPUReserved": ("cards are kept for the pod until it is bound", "Nothing."),
     "LedgerDamaged": (
         "the container wrote over the file in which its use is counted",
-        f"Where an image runs chmod on /etc/vcuda, leave that out. {_PAST_LIMITS}.",
+        f"Where an image runs chown or chmod on /etc/vcuda, leave that out. {_PAST_LIMITS}.",
     ),
     "MemoryAboveShare": (
         "the driver shows more memory of the container than its share",

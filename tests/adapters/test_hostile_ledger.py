@@ -93,12 +93,15 @@ def test_what_a_tenant_changes_of_its_ledger_is_restored_and_named(
     assert path.read_bytes() == content
 
 
-def test_a_ledger_may_have_any_owner_and_is_restored_all_the_same(tmp_path: pathlib.Path) -> None:
+def test_a_ledger_of_another_owner_is_restored_all_the_same(
+    tmp_path: pathlib.Path,
+) -> None:
     path = _ledger(tmp_path)
     os.chown(path, 1000, 2000)
-    assert _restore(path) == {}
+    owner = {"owner": "1000:2000 and stays so"}
+    assert _restore(path) == owner
     path.chmod(0o4755)
-    assert _restore(path) == {"mode": "4755, is 0666 again"}
+    assert _restore(path) == {**owner, "mode": "4755, is 0666 again"}
     assert (path.stat().st_uid, path.stat().st_gid) == (1000, 2000)
 
 

@@ -37,6 +37,7 @@ REFUSED = {
 }
 RESTORED = {
     "chmod": f"chmod 4755 {LEDGER}",
+    "chown": f"chown 1000:1000 {LEDGER}",
     "chmod of a file of another": f"chown 1000:1000 {LEDGER} && chmod 4755 {LEDGER}",
     "truncate": f"truncate -s 0 {LEDGER}",
     # until its file system is full: of blocks that the ledger itself hasn't touched yet, too

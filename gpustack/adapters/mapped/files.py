@@ -151,13 +151,15 @@ def restore(descriptor: int, form: FileForm) -> Mapping[str, str] | None:
     """Give a file its form again, where a tenant has changed it.
 
     A tenant's root may give the file to another user of its own, and nothing rests on that, so the
-    agent needs no right to take it back (docs/decisions/0014-files-of-a-share.md).
+    agent, which tells it, needs no right to take it back
+    (docs/decisions/0014-files-of-a-share.md).
 
     A file system gives a file more blocks than its bytes need, by its own measure; those beyond
     `_GROWN_BYTES` were taken by a tenant (fallocate), and are freed.
 
     Returns:
-        By `mode` and `size`, what was found and is restored; None for a file that is removed.
+        By `mode` and `size`, what was found and is restored, and by `owner` one that isn't this
+        process's user; None for a file that is removed.
 
     Raises:
         OSError: the file can't be changed.
@@ -167,6 +169,8 @@ def restore(descriptor: int, form: FileForm) -> Mapping[str, str] | None:
         return None
     mode = stat.S_IMODE(found.st_mode)
     changes = {}
+    if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
+        changes["owner"] = f"{found.st_uid}:{found.st_gid} and stays so"
     if mode != form.mode:
         os.fchmod(descriptor, form.mode)
         changes["mode"] = f"{mode:04o}, is {form.mode:04o} again"

@@ -6,7 +6,7 @@ container. The kernel gives no lease, of either kind, on a file that a process h
 So the agent has each of them open from before its container starts, and systemd keeps the
 descriptors while the agent restarts.
 
-A tenant may write its ledger, and so change its size, as its root the mode, too: a
+A tenant may write its ledger, and so change its size, as its root the mode and owner, too: a
 program in it with mode 4755 would make a local user root, and its size is the host's disk.
 """
 
@@ -156,7 +156,8 @@ class HeldFiles:
         long its write takes: no other call waits meanwhile.
 
         Returns:
-            By file and property (`ledger's mode`), what its tenant had changed.
+            By file and property (`ledger's mode`), what its tenant had changed; another owner
+            stays.
         """
         if _is_newer(folder):
             return {}  # a newer agent's files may have another form

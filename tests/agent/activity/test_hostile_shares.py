@@ -145,10 +145,11 @@ def test_each_kind_of_change_is_reported_once(stage: Stage) -> None:
     stage.share("one")
     ledger = stage.folders.path("uid-one", "one") / "ledger"
     for _ in range(3):
-        for command in (("chmod", "4755"), ("truncate", "--size=+1")):
+        for command in (("chmod", "4755"), ("chown", "7:7"), ("truncate", "--size=+1")):
             subprocess.run([*command, ledger], check=True)
         stage.sampler.look()
     assert [text.split(" was ")[0] for text in _said(stage)] == [
+        "one: its ledger's owner",
         "one: its ledger's mode",
         "one: its ledger's size",
     ]
