@@ -54,7 +54,7 @@ native: setup ## Build the hook and the simulated driver
 	@$(MAKE) --no-print-directory -C tests/simgpu
 
 .PHONY: bundle
-bundle: native ## Build the offline installation of hosts, into dist/ (OPTIONS="--python 3.12": for that Python)
+bundle: native ## Build the offline installation of hosts, into dist/ (OPTIONS="--python 3.11 --arch x86_64": for such hosts alone)
 	@$(STEP) bundle -- $(PYTHON) playbooks/scripts/bundle.py $(OPTIONS)
 
 .PHONY: collection

@@ -1,18 +1,20 @@
 """Builds the one folder that `site.yml` carries to hosts which have no internet.
 
 The bundle holds the wheels of the daemons (ours, their dependencies from requirements-hosts.lock,
-and pip itself, because Debian's Python lacks ensurepip), the hook for each architecture, and a
-manifest with a SHA-256 of every file. Roles compare these sums with what a host has, so the same
-sources must give the same bytes: archives carry no times, owners or build paths.
+and pip itself, because Debian's Python lacks ensurepip) for each Python and architecture, the hook
+for each architecture, and a manifest with a SHA-256 of every file. Roles compare these sums with a
+host's, so the same sources must give the same bytes: archives carry no times, owners or paths.
 
-    bundle.py [--output FOLDER] [--arch x86_64 --arch aarch64] [--python 3.11 --python 3.12]
+    bundle.py [--output FOLDER] [--arch x86_64 …] [--python 3.11 …]
 
-Layout: manifest.json, wheels.tar (flat: *.whl and requirements.txt), hook/ARCH/{libvcuda.so,
-gpustack-hook-selftest,ld.so.preload,layouts}.
+Layout: manifest.json, wheels/any.tar (flat: requirements.txt and the wheels of every host),
+wheels/ARCH-PYTHON.tar (flat: the wheels of such hosts alone), hook/ARCH/{libvcuda.so,
+gpustack-hook-selftest,ld.so.preload,layouts}. A host gets two archives of all.
 """
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -22,13 +24,18 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements-hosts.lock"
-# 2: `hook` names each architecture's build
-FORMAT = 3
-# What stands in a bundle; a folder with anything else is not replaced by one.
-PARTS = ("manifest.json", "wheels.tar", "hook")
+FORMAT = 4  # whose `wheels` has archives for several Pythons and architectures
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+ARCHITECTURES = ("x86_64", "aarch64")
+# What stands in a bundle, of this format or of an earlier one (wheels.tar); a folder with anything
+# else is not replaced by one.
+PARTS = ("manifest.json", "wheels", "wheels.tar", "hook")
+# The wheels without compiled code, ours and the list of all.
+SHARED = "wheels/any.tar"
 HOOK_FILES = ("libvcuda.so", "gpustack-hook-selftest", "layouts")
 # Where the agent mounts the hook in a container; the file is mounted over /etc/ld.so.preload. The
 # agent takes no build with another line.
@@ -103,31 +110,32 @@ def cache_folder() -> pathlib.Path:
     return pathlib.Path(os.environ.get("GPUSTACK_CACHE") or pathlib.Path(base, "gpustack"))
 
 
-def download_wheels(pythons: Sequence[str], architectures: Sequence[str]) -> pathlib.Path:
-    """Return a cached folder with every locked wheel for the given targets.
+def download_wheels(architecture: str, python: str) -> pathlib.Path:
+    """Return a cached folder with every locked wheel of one architecture and Python.
 
     pip checks each file against the lock's hashes. The folder's name depends on all inputs, and it
     gets that name only when it is complete: an interrupted download is never taken for a whole one.
+
+    Raises:
+        BundleError: a package has no such wheel, or no index answers.
     """
-    wanted = json.dumps([LOCK.read_text("utf-8"), sorted(pythons), sorted(architectures)])
+    wanted = json.dumps([LOCK.read_text("utf-8"), python, architecture, MANYLINUX])
     key = hashlib.sha256(wanted.encode()).hexdigest()[:16]
-    complete = cache_folder() / "host-wheels" / key
+    complete = cache_folder() / "host-wheels" / f"{architecture}-{python}-{key}"
     if complete.is_dir():
         return complete
     complete.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=complete.parent) as scratch:
         fresh = pathlib.Path(scratch, "wheels")
-        for python in pythons:
-            for architecture in architectures:
-                pip(
-                    "download",
-                    "--require-hashes",
-                    "--only-binary=:all:",
-                    f"--python-version={python}",
-                    *(f"--platform={name}_{architecture}" for name in MANYLINUX),
-                    f"--dest={fresh}",
-                    f"--requirement={LOCK}",
-                )
+        pip(
+            "download",
+            "--require-hashes",
+            "--only-binary=:all:",
+            f"--python-version={python}",
+            *(f"--platform={name}_{architecture}" for name in MANYLINUX),
+            f"--dest={fresh}",
+            f"--requirement={LOCK}",
+        )
         fresh.rename(complete)
     return complete
 
@@ -146,9 +154,33 @@ def write_tar(archive: pathlib.Path, members: Iterable[pathlib.Path]) -> None:
 
 def pack_wheels(
     bundle: pathlib.Path, pythons: Sequence[str], architectures: Sequence[str]
-) -> tuple[str, dict[str, str]]:
-    """Write wheels.tar and return our version and the manifest's entry for the archive."""
-    dependencies = download_wheels(pythons, architectures)
+) -> tuple[str, dict[str, Any]]:
+    """Write the archives of wheels and return our version and the manifest's entry for them.
+
+    The entry is {pip: NAME, archives: {PATH: SHA-256}, hosts: {ARCHITECTURE: {PYTHON: {archives:
+    [PATH, PATH], sum: SHA-256}}}}; a host's environment has its name by the sum of its archives.
+    """
+    needed = {
+        target: set(download_wheels(*target).glob("*.whl"))
+        for target in sorted(itertools.product(architectures, pythons))
+    }
+    shared = {path.name: path for path in set().union(*needed.values()) if path.match("*-any.whl")}
+    (bundle / SHARED).parent.mkdir()
+    version = write_shared(bundle / SHARED, shared.values())
+    sums = {SHARED: sha256(bundle / SHARED)}
+    hosts: dict[str, Any] = {architecture: {} for architecture, _ in needed}
+    for (architecture, python), wheels in needed.items():
+        archive = f"wheels/{architecture}-{python}.tar"
+        write_tar(bundle / archive, (path for path in wheels if path.name not in shared))
+        sums[archive] = sha256(bundle / archive)
+        both = hashlib.sha256(f"{sums[SHARED]}{sums[archive]}".encode()).hexdigest()
+        hosts[architecture][python] = {"archives": [SHARED, archive], "sum": both}
+    (installer,) = (name for name in shared if name.startswith("pip-"))
+    return version, {"pip": installer, "archives": sums, "hosts": hosts}
+
+
+def write_shared(archive: pathlib.Path, wheels: Iterable[pathlib.Path]) -> str:
+    """Write the archive of all hosts, with our wheel and the list, and return our version."""
     with tempfile.TemporaryDirectory(prefix="gpustack-bundle-") as scratch:
         own = build_wheel(pathlib.Path(scratch))
         version = own.name.split("-")[1]  # NAME-VERSION-PYTHON-ABI-PLATFORM.whl
@@ -157,11 +189,8 @@ def pack_wheels(
             f"{LOCK.read_text('utf-8')}gpustack-vcuda=={version} --hash=sha256:{sha256(own)}\n",
             "utf-8",
         )
-        members = [own, requirements, *dependencies.glob("*.whl")]
-        (installer,) = (path.name for path in members if path.name.startswith("pip-"))
-        archive = bundle / "wheels.tar"
-        write_tar(archive, members)
-    return version, {"archive": archive.name, "sha256": sha256(archive), "pip": installer}
+        write_tar(archive, [own, requirements, *wheels])
+    return version
 
 
 def copy_hook(bundle: pathlib.Path, architectures: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -171,7 +200,7 @@ def copy_hook(bundle: pathlib.Path, architectures: Sequence[str]) -> dict[str, d
         BundleError: an architecture's hook has not been built.
     """
     sums: dict[str, dict[str, str]] = {}
-    for architecture in architectures:
+    for architecture in sorted(architectures):
         target = bundle / "hook" / architecture
         target.mkdir(parents=True)
         for name in HOOK_FILES:
@@ -244,15 +273,22 @@ def build(output: pathlib.Path, pythons: Sequence[str], architectures: Sequence[
         bundle.rename(output)
 
 
+def add_targets(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose hosts; None stands for all."""
+    what = {"--arch": f"as `uname -m` says; default {', '.join(ARCHITECTURES)}",
+            "--python": f"hosts' Python, 3.N; default {', '.join(PYTHONS)}"}  # fmt: skip
+    for option, text in what.items():
+        parser.add_argument(option, action="append", help=text)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, build, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "dist" / "gpustack-bundle")
-    parser.add_argument("--arch", action="append", help="as `uname -m` says; default x86_64")
-    parser.add_argument("--python", action="append", help="hosts' Python, 3.N; default 3.11")
+    add_targets(parser)
     options = parser.parse_args(arguments)
     try:
-        build(options.output.resolve(), options.python or ["3.11"], options.arch or ["x86_64"])
+        build(options.output.resolve(), options.python or PYTHONS, options.arch or ARCHITECTURES)
     except BundleError as error:
         sys.stderr.write(f"bundle: {error}\n")
         return 1

@@ -189,11 +189,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=pathlib.Path,
         default=bundle.ROOT / "dist" / "release" / collection.version(),
     )
-    parser.add_argument("--arch", action="append", help="as `uname -m` says; default x86_64")
-    parser.add_argument("--python", action="append", help="hosts' Python, 3.N; default 3.11")
+    bundle.add_targets(parser)
     parser.add_argument("--sign", type=pathlib.Path, help="a key of ssh-keygen, or of its agent")
     options = parser.parse_args(arguments)
-    pythons, architectures = options.python or ["3.11"], options.arch or ["x86_64"]
+    pythons, architectures = options.python or bundle.PYTHONS, options.arch or bundle.ARCHITECTURES
     try:
         build(options.output.resolve(), pythons, architectures, options.sign)
     except bundle.BundleError as error:

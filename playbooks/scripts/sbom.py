@@ -29,7 +29,14 @@ def bill(folder: pathlib.Path, licence_of: Callable[[str], str]) -> dict[str, An
     """
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     version = manifest["version"]
-    components = [*_wheels(folder / manifest["wheels"]["archive"], licence_of), *_hooks(manifest)]
+    components = [
+        *(
+            wheel
+            for archive in sorted(manifest["wheels"]["archives"])
+            for wheel in _wheels(folder / archive, licence_of)
+        ),
+        *_hooks(manifest),
+    ]
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.4",

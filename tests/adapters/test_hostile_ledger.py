@@ -64,7 +64,6 @@ def _restore(path: pathlib.Path) -> Mapping[str, str] | None:
     [
         (("chmod", "4755"), {"mode": "4755, is 0666 again"}),
         (("chmod", "0600"), {"mode": "0600, is 0666 again"}),
-        (("chown", "1000:2000"), {"owner": "1000:2000, is 0:0 again"}),
         (
             ("truncate", "--size=64MiB"),
             {"size": f"67108864 bytes, {ledger.FILE_BYTES} on the disk, is SIZE bytes again"},
@@ -92,6 +91,18 @@ def test_what_a_tenant_changes_of_its_ledger_is_restored_and_named(
     for field in ("st_mode", "st_uid", "st_gid", "st_size", "st_blocks"):
         assert getattr(after, field) == getattr(before, field), field
     assert path.read_bytes() == content
+
+
+def test_a_ledger_of_another_owner_is_restored_all_the_same(
+    tmp_path: pathlib.Path,
+) -> None:
+    path = _ledger(tmp_path)
+    os.chown(path, 1000, 2000)
+    owner = {"owner": "1000:2000 and stays so"}
+    assert _restore(path) == owner
+    path.chmod(0o4755)
+    assert _restore(path) == {**owner, "mode": "4755, is 0666 again"}
+    assert (path.stat().st_uid, path.stat().st_gid) == (1000, 2000)
 
 
 @pytest.mark.parametrize("size_bytes", [0, 100])

@@ -237,6 +237,39 @@ def test_a_certificate_that_names_no_authoritys_key_is_accepted(
         assert kube.KubeClient.from_kubeconfig(path).get_raw("/version")
 
 
+def test_a_renewed_client_certificate_counts_for_the_next_connection(tmp_path: Path) -> None:
+    authority = self_signed(tmp_path, "server")
+    self_signed(tmp_path, "ended")
+    self_signed(tmp_path, "renewed")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    tls.load_verify_locations(tmp_path / "renewed.crt")
+    tls.verify_mode = ssl.CERT_REQUIRED
+    (tmp_path / "kubelet").mkdir()
+    certificate = {f"client-{what}": str(tmp_path / "kubelet" / what) for what in _PARTS}
+    with FakeKubeApi(tls=tls) as api:
+        path = api.write_kubeconfig(
+            tmp_path / "kubeconfig",
+            user=certificate,
+            **{"certificate-authority-data": base64.b64encode(authority).decode()},
+        )
+        _bring(tmp_path, "ended")
+        client = kube.KubeClient.from_kubeconfig(path)
+        with pytest.raises(kube.KubeUnavailable):
+            client.get_raw("/version")
+        _bring(tmp_path, "renewed")
+        assert json.loads(client.get_raw("/version"))["minor"] == "34"
+
+
+_PARTS = {"certificate": "crt", "key": "key"}
+
+
+def _bring(folder: Path, name: str) -> None:
+    """Put a certificate and its key where the kubelet keeps its own."""
+    for what, suffix in _PARTS.items():
+        (folder / "kubelet" / what).write_bytes((folder / f"{name}.{suffix}").read_bytes())
+
+
 def self_signed(folder: Path, name: str) -> bytes:
     """Write NAME.crt and NAME.key for 127.0.0.1; returns the certificate as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())

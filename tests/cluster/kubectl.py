@@ -95,6 +95,11 @@ class Kubectl:
         )  # fmt: skip
 
 
+def conditions(item: Mapping[str, Any]) -> dict[str, str]:
+    """Return the status of each of the object's conditions, by its type."""
+    return {each["type"]: each["status"] for each in item["status"]["conditions"]}
+
+
 def annotations(item: Mapping[str, Any]) -> dict[str, str]:
     """Return the object's annotations."""
     return dict(item["metadata"].get("annotations") or {})

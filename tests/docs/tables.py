@@ -35,7 +35,7 @@ from gpustack.wire import nodes, pods, schemas, user_keys, violations
 from gpustack.wire.extender_v1.filter import MOST_NODES
 from gpustack.wire.mapped import ledger
 from tests.admission import rights
-from tests.docs.helps import commands, help_of
+from tests.docs import driver_packages, helps
 
 ROOT: Final = pathlib.Path(__file__).resolve().parents[2]
 PAGES: Final = (
@@ -263,10 +263,10 @@ def limits() -> str:
 
 
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
-    "gpustack": commands,
-    "gpustack-agent": lambda: help_of(gpustack.agent.main.main),
-    "gpustack-mount": lambda: help_of(gpustack.agent.mounts.main.main),
-    "gpustack-extender": lambda: help_of(extender.main.main),
+    "gpustack": helps.commands,
+    "gpustack-agent": lambda: helps.help_of(gpustack.agent.main.main),
+    "gpustack-mount": lambda: helps.help_of(gpustack.agent.mounts.main.main),
+    "gpustack-extender": lambda: helps.help_of(extender.main.main),
     "agent.yml": lambda: configuration("agent"),
     "extender.yml": lambda: configuration("extender"),
     "card": card_fields,
@@ -280,6 +280,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "keys that reload": live_keys,
     "reasons": reasons,
     "limits": limits,
+    "driver packages": lambda: rows(driver_packages.HEADS, driver_packages.lines()),
     "accounts": lambda: rows(("account", "who that is"), rights.ACCOUNTS.items()),
     "rights": lambda: rows(("object", "call", "field", *rights.ACCOUNTS), rights.table()),
 }

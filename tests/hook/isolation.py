@@ -27,8 +27,8 @@ All of this was tried on a simulated card; no real card has run it yet.
   limits, activity page and ledger of its container: it uses files of its own, or goes round the
   hook.
 - **LedgerDamaged**: an Event on a pod with a container that wrote over its own accounting, or
-  changed the mode, owner or size of that file, which the agent restores within two seconds, or when
-  a write of the container to it ends that keeps the kernel waiting.
+  changed the mode or size of that file, which the agent restores within two seconds, or when
+  a write of the container to it ends that keeps the kernel waiting, or gave it another owner.
 - **MemoryAboveShare**: an Event on a pod with a container that the driver has seen, at three of the
   last ten looks, with more memory than its share and what modules commonly need (256 MiB, or a
   sixteenth of the share).

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster import workloads
-from tests.cluster.kubectl import annotations
+from tests.cluster.kubectl import annotations, conditions
 from tests.upgrades.fleet import Fleet
 
 pytestmark = [pytest.mark.testbed, pytest.mark.nightly]
@@ -29,6 +29,7 @@ def test_a_removed_host_is_as_before_and_can_come_again(fleet: Fleet) -> None:
     assert "unschedulable" not in node["spec"]
     assert [key for key in node["status"]["capacity"] if key.startswith("tencent.com/")] == []
     assert [key for key in annotations(node) if key.startswith("tencent.com/")] == []
+    assert "UnhealthyCards" not in conditions(node)
     assert not any(recap.changed for recap in fleet.playbook(*removal).values())
 
     fleet.playbook("site")

@@ -29,7 +29,7 @@ _STATED = struct.Struct("<8xI")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileForm:
-    """Mode and size of a file, as it is made; its owner is this process's user."""
+    """Mode and size of a file. Its owner is nobody's concern: the mode lets in every user."""
 
     mode: int
     size_bytes: int
@@ -150,12 +150,16 @@ def open_for_writing(path: pathlib.Path) -> int:
 def restore(descriptor: int, form: FileForm) -> Mapping[str, str] | None:
     """Give a file its form again, where a tenant has changed it.
 
+    A tenant's root may give the file to another user of its own, and nothing rests on that, so the
+    agent, which tells it, needs no right to take it back
+    (docs/decisions/0014-files-of-a-share.md).
+
     A file system gives a file more blocks than its bytes need, by its own measure; those beyond
     `_GROWN_BYTES` were taken by a tenant (fallocate), and are freed.
 
     Returns:
-        By `mode`, `owner` and `size`, what was found and is restored; None for a file that is
-        removed.
+        By `mode` and `size`, what was found and is restored, and by `owner` one that isn't this
+        process's user; None for a file that is removed.
 
     Raises:
         OSError: the file can't be changed.
@@ -163,14 +167,12 @@ def restore(descriptor: int, form: FileForm) -> Mapping[str, str] | None:
     found = os.fstat(descriptor)
     if not found.st_nlink:
         return None
-    owner = os.geteuid(), os.getegid()
     mode = stat.S_IMODE(found.st_mode)
     changes = {}
-    if (found.st_uid, found.st_gid) != owner:
-        os.fchown(descriptor, *owner)
-        changes["owner"] = "{}:{}, is {}:{} again".format(found.st_uid, found.st_gid, *owner)
+    if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
+        changes["owner"] = f"{found.st_uid}:{found.st_gid} and stays so"
     if mode != form.mode:
-        os.fchmod(descriptor, form.mode)  # after fchown, which changes it, too
+        os.fchmod(descriptor, form.mode)
         changes["mode"] = f"{mode:04o}, is {form.mode:04o} again"
     taken_bytes = found.st_blocks * 512  # the unit of st_blocks: stat(2)
     if found.st_size != form.size_bytes or taken_bytes > form.size_bytes + _GROWN_BYTES:

@@ -156,7 +156,8 @@ class HeldFiles:
         long its write takes: no other call waits meanwhile.
 
         Returns:
-            By file and property (`ledger's mode`), what its tenant had changed.
+            By file and property (`ledger's mode`), what its tenant had changed; another owner
+            stays.
         """
         if _is_newer(folder):
             return {}  # a newer agent's files may have another form

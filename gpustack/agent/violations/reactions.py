@@ -89,7 +89,7 @@ FINDINGS: Final = (
         why="only the container has its ledger",
     ),
     Finding(
-        found="a ledger with another mode, owner or size, which the agent restores",
+        found="a ledger with another mode or size, which the agent restores, or another owner",
         reason=DAMAGED,
         acts="",
         why="it is put right, and an image may do it by mistake (chown -R)",

@@ -69,7 +69,7 @@ class ViolationReports:
         )
 
     def form_was_changed(self, share: Share, what: str, how: str) -> None:
-        """Report a property of a container's file, as `ledger's mode`, that the agent restored."""
+        """Report a changed property of a container's file, as `ledger's mode`."""
         kind = "content" if what.endswith("size") else what  # bytes that are cut off are lost
         self._report_damage(share, kind, f"its {what} was {how}")
 
@@ -78,8 +78,8 @@ class ViolationReports:
         self._report_damage(
             share,
             "form kept",
-            "mode, owner and size of its ledger can't be restored: a process in it writes to it for"
-            " long, or the disk hangs",
+            "mode and size of its ledger can't be restored: a process in it writes to it for long,"
+            " or the disk hangs",
         )
 
     def memory_is_above(self, share: Share, uuid: str, above_bytes: int) -> None:

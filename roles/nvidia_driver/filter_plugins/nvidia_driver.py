@@ -20,8 +20,12 @@ WITH_BLACKWELL = 570
 
 
 class Platform(NamedTuple):
-    """A distribution's release: the branch of its driver, and the form of its packages' names."""
+    """A distribution's release: the branch of its driver, and the form of its packages' names.
 
+    Each name has a page of the vendor's below `pages`, whose last part is the release's code name.
+    """
+
+    pages: str
     branch: str
     proprietary: str
     open: str
@@ -30,14 +34,10 @@ class Platform(NamedTuple):
     fabric_manager: str = ""
 
 
-def _debian(branch: str) -> Platform:
-    """Return a release of Debian, whose archive has one branch.
-
-    Names: https://packages.debian.org/source/{bookworm,trixie}/nvidia-graphics-drivers,
-    /nvidia-open-gpu-kernel-modules, /nvidia-modprobe and /nvidia-persistenced. A fabric manager
-    isn't there.
-    """
+def _debian(code_name: str, branch: str) -> Platform:
+    """Return a release of Debian, whose archive has one branch, and no fabric manager."""
     return Platform(
+        f"https://packages.debian.org/{code_name}",
         branch,
         "nvidia-kernel-dkms",
         "nvidia-open-kernel-dkms",
@@ -45,29 +45,33 @@ def _debian(branch: str) -> Platform:
     )
 
 
-# Names: https://packages.ubuntu.com/source/{jammy,noble,resolute}/nvidia-graphics-drivers-580-server
-# and /fabric-manager-580; precompiled modules:
-# https://documentation.ubuntu.com/server/how-to/graphics/install-nvidia-drivers/.
-_UBUNTU = Platform(
-    "580",
-    "nvidia-dkms-{branch}-server",
-    "nvidia-dkms-{branch}-server-open",
-    (
-        "nvidia-utils-{branch}-server",
-        "libnvidia-compute-{branch}-server",
-        "nvidia-compute-utils-{branch}-server",
-        "nvidia-modprobe",
-    ),
-    precompiled="linux-modules-nvidia-{branch}-server",
-    fabric_manager="nvidia-fabricmanager-{branch}",
-)
+def _ubuntu(code_name: str) -> Platform:
+    """Return a release of Ubuntu.
+
+    Precompiled modules: https://documentation.ubuntu.com/server/how-to/graphics/install-nvidia-drivers/.
+    """
+    return Platform(
+        f"https://packages.ubuntu.com/{code_name}",
+        "580",
+        "nvidia-dkms-{branch}-server",
+        "nvidia-dkms-{branch}-server-open",
+        (
+            "nvidia-utils-{branch}-server",
+            "libnvidia-compute-{branch}-server",
+            "nvidia-compute-utils-{branch}-server",
+            "nvidia-modprobe",
+        ),
+        precompiled="linux-modules-nvidia-{branch}-server",
+        fabric_manager="nvidia-fabricmanager-{branch}",
+    )
+
 
 PLATFORMS = {
-    "Debian 12": _debian("535"),
-    "Debian 13": _debian("550"),
-    "Ubuntu 22.04": _UBUNTU,
-    "Ubuntu 24.04": _UBUNTU,
-    "Ubuntu 26.04": _UBUNTU,
+    "Debian 12": _debian("bookworm", "535"),
+    "Debian 13": _debian("trixie", "550"),
+    "Ubuntu 22.04": _ubuntu("jammy"),
+    "Ubuntu 24.04": _ubuntu("noble"),
+    "Ubuntu 26.04": _ubuntu("resolute"),
 }
 
 

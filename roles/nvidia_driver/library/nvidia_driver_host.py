@@ -16,7 +16,8 @@ description:
   - Returns C(cards) (PCI device numbers), C(switches) (how many NVSwitches), C(nouveau) (whether it
     drives a card), C(loaded) and C(next) (versions of the driver that runs and of the one that a
     boot would load; empty if there is none), C(secure_boot), C(enrolled_keys) (files of DKMS keys
-    that the firmware knows).
+    that the firmware knows), C(takes_built) (whether the driver that runs shows that this kernel
+    takes modules that were built on the host).
   - Changes nothing.
 options:
   sys_path: {type: path, default: /sys, description: The sys file system.}
@@ -80,6 +81,21 @@ def _said(command: list[str], worst: int) -> str:
     return run.stdout
 
 
+def takes_built(sys_path: pathlib.Path) -> bool:
+    """Return whether the driver that runs was built on this host, or is without a signature.
+
+    A driver that the distribution has built and signed says nothing of the next one, which DKMS
+    would sign with a key of the host's. DKMS puts its modules into updates/dkms on Debian and
+    Ubuntu; E is a module without a signature that the kernel knows
+    (https://docs.kernel.org/admin-guide/tainted-kernels.html).
+    """
+    taint = sys_path / "module/nvidia/taint"
+    if taint.exists() and "E" in taint.read_text():
+        return True
+    file = _said(["modinfo", "--field=filename", "nvidia"], worst=1).strip()
+    return "/updates/dkms/" in file and loaded(sys_path) == next_driver()
+
+
 def next_driver() -> str:
     """Return the version of the driver that a boot would load; empty if there is none."""
     return _said(["modinfo", "--field=version", "nvidia"], worst=1).strip()
@@ -109,6 +125,7 @@ def main() -> None:
             "next": next_driver(),
             "secure_boot": secure_boot(sys_path),
             "enrolled_keys": enrolled_keys(),
+            "takes_built": takes_built(sys_path),
         }
     except RuntimeError as error:
         module.fail_json(msg=str(error))

@@ -10,7 +10,7 @@ def faults(manifest: Mapping[str, Any], folder: str) -> list[str]:
     """Return the paths of a bundle's files that are missing or differ from its manifest.
 
     Args:
-        manifest: of format 3.
+        manifest: of format 4.
         folder: the bundle's.
     """
     return [
@@ -22,7 +22,7 @@ def faults(manifest: Mapping[str, Any], folder: str) -> list[str]:
 
 def _files(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield path and SHA-256 of each file that a manifest names."""
-    yield manifest["wheels"]["archive"], manifest["wheels"]["sha256"]
+    yield from manifest["wheels"]["archives"].items()
     for architecture, build in manifest["hook"].items():
         for name, checksum in build["files"].items():
             yield f"hook/{architecture}/{name}", checksum

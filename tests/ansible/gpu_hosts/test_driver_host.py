@@ -1,6 +1,7 @@
 """A host whose cards the driver couldn't take is refused, and a driver of others is left alone."""
 
 import pathlib
+from typing import Any
 
 import pytest
 
@@ -71,9 +72,51 @@ def test_unsigned_modules_are_refused_where_none_would_load(tmp_path: pathlib.Pa
     signed = ["linux-modules-nvidia-580-server-generic"]
     status, said = run(tmp_path, "preflight", apt="done", packages=signed)
     assert status == 0, said
-    # those that are loaded were let in
-    status, said = run(tmp_path, "preflight", apt="done", packages=built, loaded="535.261.03")
-    assert status == 0, said
+
+
+OF_DKMS = "/lib/modules/6.1.0-25-amd64/updates/dkms"
+OF_UBUNTU = "/lib/modules/6.8.0-45-generic/kernel/nvidia-580srv"
+RUNS: dict[str, Any] = {"apt": "done", "loaded": "535.261.03", "module": "535.261.03"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("runs", "wanted", "taken"),
+    [
+        # libcuda1 is here: a driver of this role's packages, which would build another
+        pytest.param({"place": OF_DKMS}, "libcuda1", True, id="built here"),
+        pytest.param({"place": OF_UBUNTU}, "libcuda1", False, id="signed by Ubuntu"),
+        pytest.param(
+            {"place": OF_DKMS, "module": "550.1"}, "libcuda1", False, id="another is next"
+        ),
+        # no package is here: this driver is of others, and none is built
+        pytest.param({"place": OF_UBUNTU}, "nvidia-smi", True, id="adopted"),
+        pytest.param({"place": OF_UBUNTU, "module": "550.1"}, "nvidia-smi", False, id="half gone"),
+    ],
+)
+def test_a_driver_that_runs_vouches_for_its_own_builder_alone(
+    tmp_path: pathlib.Path, runs: dict[str, str], wanted: str, taken: bool
+) -> None:
+    boots_signed_only(tmp_path / "sys")
+    status, said = run(
+        tmp_path, "preflight", **{**RUNS, **runs}, packages=["nvidia-kernel-dkms", wanted]
+    )
+    assert (status == 0) is taken, said
+    assert ("they would be built and never load" in said) is not taken
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("taint", "taken"), [("POE", True), ("PO", False)])
+def test_a_kernel_that_runs_an_unsigned_driver_takes_the_next(
+    tmp_path: pathlib.Path, taint: str, taken: bool
+) -> None:
+    boots_signed_only(tmp_path / "sys")
+    file = tmp_path / "sys/module/nvidia/taint"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"{taint}\n")
+    packages = ["nvidia-kernel-dkms", "libcuda1"]
+    status, said = run(tmp_path, "preflight", **RUNS, place=OF_UBUNTU, packages=packages)
+    assert (status == 0) is taken, said
 
 
 @pytest.mark.long

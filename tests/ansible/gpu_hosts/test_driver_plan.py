@@ -17,7 +17,14 @@ NEWER = "Inst libcuda1 [535.261.03-1] (550.163.01-1 Debian:12 [amd64])"
 
 
 def run(
-    folder: pathlib.Path, entry: str, *, apt: str, loaded: str = "", module: str = "", **more: Any
+    folder: pathlib.Path,
+    entry: str,
+    *,
+    apt: str,
+    loaded: str = "",
+    module: str = "",
+    place: str = "",
+    **more: Any,
 ) -> tuple[int, str]:
     """Run the role's part; returns its status and its words, with what it hands on.
 
@@ -27,6 +34,7 @@ def run(
         apt: what apt-get prints, or `fail`.
         loaded: version of the driver that runs; none if empty.
         module: version that a boot would load.
+        place: the folder of its file.
         more: variables, without the role's prefix.
     """
     # asked for STATUS NAME NAME=VERSION, or for NAME STATUS; it knows libcuda1 alone
@@ -39,7 +47,11 @@ def run(
 esac""",
     )
     write_program(folder, "apt-get", "exit 100" if apt == "fail" else f"echo '{apt}'")
-    write_program(folder, "modinfo", f"echo {module}")
+    write_program(
+        folder,
+        "modinfo",
+        f"case $1 in *filename) echo {place}/nvidia.ko;; *) echo {module};; esac",
+    )
     if loaded:
         file = folder / "sys/module/nvidia/version"
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -70,14 +70,19 @@ def tasks_of(role: str) -> Iterator[dict[str, Any]]:
 def write_bundle(folder: pathlib.Path) -> None:
     """Write a bundle without files of a hook."""
     folder.mkdir()
-    (folder / "wheels.tar").write_bytes(b"")
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    (folder / "any.tar").write_bytes(b"")
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    ours = {"archives": ["any.tar"], "sum": empty}
     manifest = {
-        "format": 3,
+        "format": 4,
         "architectures": [platform.machine()],
-        "pythons": [f"{sys.version_info[0]}.{sys.version_info[1]}"],
+        "pythons": [python],
         "hook": {platform.machine(): {"build": "0.1.0-01234567", "files": {}}},
-        "wheels": {"archive": "wheels.tar", "sha256": empty},
+        "wheels": {
+            "archives": {"any.tar": empty},
+            "hosts": {platform.machine(): {python: ours}},
+        },
     }
     (folder / "manifest.json").write_text(json.dumps(manifest))
 

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 from typing import Any
@@ -16,6 +17,8 @@ from tests.ansible.rendering import ansible, words
 pytestmark = pytest.mark.long
 
 ARCHITECTURE = platform.machine()
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+SUM = "0123456789abcdef" * 4
 BUNDLES = plugins.load("playbooks/scripts/bundle.py")
 
 
@@ -25,16 +28,19 @@ def bundle(tmp_path: pathlib.Path) -> pathlib.Path:
     folder = tmp_path / "bundle"
     hook = folder / "hook" / ARCHITECTURE
     hook.mkdir(parents=True)
-    (folder / "wheels.tar").write_text("wheels")
+    (folder / "any.tar").write_text("wheels")
     (hook / "libvcuda.so").write_text("library")
     sums = {"libvcuda.so": BUNDLES.sha256(hook / "libvcuda.so")}
     manifest = {
         "format": BUNDLES.FORMAT,
         "version": "0.1.0",
         "architectures": [ARCHITECTURE],
-        "pythons": [f"{sys.version_info[0]}.{sys.version_info[1]}"],
+        "pythons": [PYTHON],
         "hook": {ARCHITECTURE: {"build": BUNDLES.hook_build("0.1.0", sums), "files": sums}},
-        "wheels": {"archive": "wheels.tar", "sha256": BUNDLES.sha256(folder / "wheels.tar")},
+        "wheels": {
+            "archives": {"any.tar": BUNDLES.sha256(folder / "any.tar")},
+            "hosts": {ARCHITECTURE: {PYTHON: {"archives": ["any.tar"], "sum": SUM}}},
+        },
     }
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder
@@ -64,7 +70,7 @@ def test_a_whole_bundle_is_taken(bundle: pathlib.Path) -> None:
     assert done.returncode == 0, words
 
 
-@pytest.mark.parametrize("name", ["wheels.tar", f"hook/{ARCHITECTURE}/libvcuda.so"])
+@pytest.mark.parametrize("name", ["any.tar", f"hook/{ARCHITECTURE}/libvcuda.so"])
 def test_a_file_that_was_changed_is_named(bundle: pathlib.Path, name: str) -> None:
     (bundle / name).write_text("other bytes")
     done, words = check(bundle)
@@ -80,14 +86,23 @@ def test_a_bundle_of_another_format_is_refused(bundle: pathlib.Path) -> None:
     assert f"is of format 1 and these roles read format {BUNDLES.FORMAT}" in words
 
 
+@pytest.mark.parametrize("lacks", ["architectures", "pythons"])
+def test_a_bundle_without_the_hosts_kind_is_refused(bundle: pathlib.Path, lacks: str) -> None:
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    (bundle / "manifest.json").write_text(json.dumps({**manifest, lacks: ["other"]}))
+    done, words = check(bundle)
+    assert done.returncode != 0
+    assert f"this host is {ARCHITECTURE} with Python {PYTHON}. Build it for all" in words
+    assert re.search(rf"--arch.* {ARCHITECTURE} .*--python.* {PYTHON}\"", words)
+
+
 def test_a_disk_without_room_for_a_new_environment_is_refused(bundle: pathlib.Path) -> None:
     much = 1 << 30  # MiB; no machine of these tests has as much
     no_room = f"--extra-vars={json.dumps({'__preflight_room_mib': much})}"
     done, words = check(bundle, no_room)
     assert done.returncode != 0
     assert f"MiB free, and our daemons' environment takes {much} MiB" in words
-    manifest = json.loads((bundle / "manifest.json").read_text())
-    name = f"cpython-311-{manifest['wheels']['sha256'][:16]}"
+    name = f"cpython-311-{SUM[:16]}"
     whole = bundle.parent / "opt" / "gpustack" / "venvs" / name
     whole.mkdir(parents=True)
     assert check(bundle, no_room)[0].returncode != 0

@@ -191,14 +191,14 @@ def fake_bundle(folder: pathlib.Path, pythons: Sequence[str], architectures: Seq
     for name, content in WHEELS.items():
         (folder / name).write_bytes(content)
         members.append(folder / name)
-    bundle.write_tar(folder / "wheels.tar", members)
+    bundle.write_tar(folder / "any.tar", members)
     for member in members:
         member.unlink()
     hook = {
         one: {"build": "0.1.0-01234567", "files": {"libvcuda.so": "0" * 64}}
         for one in architectures
     }
-    manifest = {"version": "0.1.0", "hook": hook, "wheels": {"archive": "wheels.tar"}}
+    manifest = {"version": "0.1.0", "hook": hook, "wheels": {"archives": {"any.tar": ""}}}
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 

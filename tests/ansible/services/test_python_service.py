@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -23,11 +24,17 @@ pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="gives files to root, as on a host: run as root"),
 ]
 
+ARCHITECTURE = os.uname().machine
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+OTHER_PYTHONS = ("3.12", "3.13", "3.14")
 PIP = "pip-0-py3-none-any.whl"
-# Stands in for pip, which would need an index: it "installs" the daemon's program.
+# Stands in for pip, which would need an index: it "installs" the daemon's program, which names the
+# files that pip could choose from.
 FAKE_PIP = """
 import pathlib, sys
-(pathlib.Path(sys.executable).parent / "gpustack").write_text("installed")
+bin = pathlib.Path(sys.executable).parent
+wheels = sorted(each.name for each in (bin.parent / "wheels").iterdir())
+(bin / "gpustack").write_text(" ".join(wheels))
 """
 # One of a controller whose run another begins anew, and ends, before it is over.
 OVERTAKEN_PIP = """
@@ -42,10 +49,22 @@ subprocess.run(play, cwd="{root}", env=environment, stdout=subprocess.DEVNULL)
 # A Python of another version, as far as the role asks.
 OTHER_PYTHON = """#!/bin/sh
 case "$*" in
-*cache_tag*) echo cpython-312 ;;
+*cache_tag*) echo cpython-312 3.12 {architecture} ;;
 *) exec {real} "$@" ;;
 esac
 """
+
+
+def write_tar(archive: pathlib.Path, files: dict[str, bytes]) -> None:
+    with tarfile.open(archive, "w") as tar:
+        for name, content in files.items():
+            information = tarfile.TarInfo(name)
+            information.size = len(content)
+            tar.addfile(information, io.BytesIO(content))
+
+
+def checksum(path: pathlib.Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 class Stage:
@@ -57,7 +76,7 @@ class Stage:
         self.commands = folder / "commands"
         for each in (self.bundle, self.commands):
             each.mkdir()
-        self.archive = self.bundle / "wheels.tar"
+        self.archive = self.bundle / "any.tar"
         self.make_bundle(FAKE_PIP)
 
     def make_bundle(self, pip: str) -> None:
@@ -65,17 +84,21 @@ class Stage:
         with zipfile.ZipFile(zipped, "w") as wheel:
             wheel.writestr("pip/__init__.py", "")
             wheel.writestr("pip/__main__.py", pip)
-        with tarfile.open(self.archive, "w") as tar:
-            for name, content in ((PIP, zipped.getvalue()), ("requirements.txt", b"")):
-                information = tarfile.TarInfo(name)
-                information.size = len(content)
-                tar.addfile(information, io.BytesIO(content))
-        wheels = {"archive": self.archive.name, "sha256": self.sum, "pip": PIP}
+        write_tar(self.archive, {PIP: zipped.getvalue(), "requirements.txt": b""})
+        hosts: dict[str, dict[str, Any]] = {ARCHITECTURE: {}, "pdp11": {}}
+        for architecture, python in itertools.product(hosts, (PYTHON, *OTHER_PYTHONS)):
+            own = self.bundle / f"{architecture}-{python}.tar"
+            write_tar(own, {f"own-{architecture}-{python}.whl": b""})
+            both = {"archives": [self.archive.name, own.name], "sum": checksum(own)}
+            hosts[architecture][python] = both
+        archives = {each.name: checksum(each) for each in self.bundle.glob("*.tar")}
+        wheels = {"archives": archives, "hosts": hosts, "pip": PIP}
         (self.bundle / "manifest.json").write_text(json.dumps({"wheels": wheels}))
 
-    @property
-    def sum(self) -> str:
-        return hashlib.sha256(self.archive.read_bytes()).hexdigest()
+    def environment(self, python: str = PYTHON) -> str:
+        """Return the name of the environment that a Python of this machine gets."""
+        own = self.bundle / f"{ARCHITECTURE}-{python}.tar"
+        return f"cpython-{python.replace('.', '')}-{checksum(own)[:16]}"
 
     def run(
         self, python: str = sys.executable, *extra: str, part: str = "main"
@@ -104,7 +127,7 @@ class Stage:
     def other_python(self) -> str:
         """Return a Python that says it is 3.12."""
         file = self._play.with_name("python3.12")
-        file.write_text(OTHER_PYTHON.format(real=sys.executable))
+        file.write_text(OTHER_PYTHON.format(real=sys.executable, architecture=ARCHITECTURE))
         file.chmod(0o755)
         return str(file)
 
@@ -124,22 +147,23 @@ def stage(tmp_path: pathlib.Path) -> Stage:
 def test_another_python_gets_an_environment_of_its_own(stage: Stage) -> None:
     done = stage.run()
     assert done.returncode == 0, done.stdout
-    first = f"{sys.implementation.cache_tag}-{stage.sum[:16]}"
+    first = stage.environment()
     assert (stage.environments(), stage.current()) == ([first], first)
     assert f"the unit names {first}" in done.stdout
     done = stage.run(stage.other_python())
     assert done.returncode == 0, done.stdout
-    second = f"cpython-312-{stage.sum[:16]}"
+    second = stage.environment("3.12")
     assert (stage.environments(), stage.current()) == (sorted([first, second]), second)
     assert f"the unit names {second}" in done.stdout
 
 
-def test_a_second_run_changes_nothing_and_wheels_are_removed(stage: Stage) -> None:
+def test_a_host_gets_its_own_wheels_and_a_second_run_changes_nothing(stage: Stage) -> None:
     assert stage.run().returncode == 0
     venv = stage.opt / "venv"
-    assert (venv / "bin" / "gpustack").read_text() == "installed"
-    assert not list(venv.glob("wheels*"))
-    assert (stage.commands / "gpustack").read_text() == "installed"
+    installed = (venv / "bin" / "gpustack").read_text()
+    assert installed.split() == [f"own-{ARCHITECTURE}-{PYTHON}.whl", PIP, "requirements.txt"]
+    assert not [*venv.glob("wheels*"), *venv.glob("*.tar")]
+    assert (stage.commands / "gpustack").read_text() == installed
     assert "changed=0" in stage.run().stdout
 
 
@@ -165,9 +189,7 @@ def test_an_archive_that_was_changed_is_refused_before_it_is_unpacked(stage: Sta
         tar.write(b"\0" * 512)  # the files in it are still the same
     done = stage.run()
     assert done.returncode != 0
-    assert "wheels.tar is not the file that manifest.json describes" in " ".join(
-        done.stdout.split()
-    )
+    assert "any.tar is not the file that manifest.json describes" in " ".join(done.stdout.split())
     assert not list(stage.opt.glob(f"venvs/*/wheels/{PIP}"))
     assert not (stage.opt / "venv").exists()
 
@@ -242,9 +264,10 @@ def test_environments_of_others_in_its_folder_stay(stage: Stage) -> None:
     others = [stage.opt / "venvs" / "webserver", stage.opt / "webserver"]
     for other in others:
         other.mkdir(parents=True)
-    for version in ("312", "313", "314"):  # three: the oldest is pruned
+    for version in ("12", "13", "14"):  # three: the oldest is pruned
         python = pathlib.Path(stage.other_python())
-        python.write_text(python.read_text().replace("cpython-312", f"cpython-{version}"))
+        answer = f"cpython-3{version} 3.{version} "
+        python.write_text(python.read_text().replace("cpython-312 3.12 ", answer))
         assert stage.run(str(python)).returncode == 0
     assert [name[:11] for name in stage.environments()] == [
         "cpython-313", "cpython-314", "webserver",

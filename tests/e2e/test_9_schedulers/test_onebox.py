@@ -17,7 +17,7 @@ import yaml
 
 from tests.ansible import layout
 from tests.cluster import opening, rollout, workloads
-from tests.cluster.kubectl import wait_for
+from tests.cluster.kubectl import conditions, wait_for
 from tests.cluster.site import Site
 from tests.e2e.test_9_schedulers.test_own_scheduler import theirs
 from tests.testbed.artifacts import kubernetes
@@ -188,6 +188,7 @@ def test_uninstall_leaves_the_driver_and_nothing_else(box: Box, found: str) -> N
     wait_for("no pod to be left", lambda: not box.kubectl.items("pods"))
     box.run(COMMANDS[1], CONFIRMED)
     assert box.traces() == []
+    assert "UnhealthyCards" not in conditions(box.kubectl.get("node", HOST))
     kinds = "serviceaccounts,roles,leases,clusterrolebindings,validatingadmissionpolicies"
     left = box.kubectl.run("get", kinds, "--output=name", "--namespace=kube-system")
     assert "gpustack" not in left
