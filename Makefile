@@ -200,6 +200,10 @@ system-all: TESTBED := testbed
 system-all: SCENARIOS :=
 system-all: system api-server e2e upgrades ## Everything that needs hosts, with the examples that make test has no time for
 
+.PHONY: system-slow
+system-slow: testbed-prepare ## Debian's own NVIDIA driver: install, another version, uninstall, adopt (needs Debian's archive; half an hour)
+	@$(STEP) $@ -- pytest -v -p no:randomly -x -m testbed tests/debian_driver
+
 # The hosts' suites wait for half of their time and leave the others a core. Three at a time were no
 # faster: no time is left then, and each takes twice as long.
 .PHONY: side-by-side

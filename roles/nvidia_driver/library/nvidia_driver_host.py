@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 from typing import Any
 
@@ -81,6 +82,27 @@ def _said(command: list[str], worst: int) -> str:
     return run.stdout
 
 
+def module_of(configuration: str) -> str:
+    """Return the name of the file of NVIDIA's module.
+
+    Debian's packages bring nvidia-current.ko, and a rule by which it is loaded for `nvidia`
+    (/etc/modprobe.d/nvidia.conf): modinfo knows files alone.
+
+    Args:
+        configuration: what `modprobe --showconfig` prints.
+    """
+    rule = re.search(
+        r"(?m)^install nvidia .*?modprobe (?:-i|--ignore-install) (\S+)", configuration
+    )
+    return rule[1] if rule else "nvidia"
+
+
+def _of_next_driver(field: str) -> str:
+    """Return a field of the module that a boot would load; empty if there is none."""
+    name = module_of(_said(["modprobe", "--showconfig"], worst=1))
+    return _said(["modinfo", f"--field={field}", name], worst=1).strip()
+
+
 def takes_built(sys_path: pathlib.Path) -> bool:
     """Return whether the driver that runs was built on this host, or is without a signature.
 
@@ -92,13 +114,12 @@ def takes_built(sys_path: pathlib.Path) -> bool:
     taint = sys_path / "module/nvidia/taint"
     if taint.exists() and "E" in taint.read_text():
         return True
-    file = _said(["modinfo", "--field=filename", "nvidia"], worst=1).strip()
-    return "/updates/dkms/" in file and loaded(sys_path) == next_driver()
+    return "/updates/dkms/" in _of_next_driver("filename") and loaded(sys_path) == next_driver()
 
 
 def next_driver() -> str:
     """Return the version of the driver that a boot would load; empty if there is none."""
-    return _said(["modinfo", "--field=version", "nvidia"], worst=1).strip()
+    return _of_next_driver("version")
 
 
 def enrolled_keys() -> list[str]:

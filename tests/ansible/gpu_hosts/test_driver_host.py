@@ -7,6 +7,7 @@ import pytest
 
 from tests.ansible import plugins
 from tests.ansible.gpu_hosts.test_driver_plan import NEWER, run, start
+from tests.ansible.preflight.preflight_host import write_program
 
 host = plugins.load("roles/nvidia_driver/library/nvidia_driver_host.py")
 users = plugins.load("roles/nvidia_driver/library/nvidia_driver_processes.py")
@@ -137,6 +138,32 @@ def test_a_driver_of_others_is_no_change(tmp_path: pathlib.Path) -> None:
     status, said = run(tmp_path, "plan", **versions, packages=["nvidia-driver-cuda"])
     assert status == 0, said
     assert "[[], []]" in said
+
+
+# As modprobe prints them with Debian 12's nvidia-kernel-common 535.261.03, and without.
+OF_DEBIAN = """alias char_major_195* nvidia
+remove nvidia modprobe -r -i nvidia-drm nvidia-modeset nvidia-peermem nvidia-uvm nvidia
+install nvidia_uvm modprobe nvidia ; modprobe -i nvidia-current-uvm $CMDLINE_OPTS
+install nvidia modprobe -i nvidia-current $CMDLINE_OPTS
+"""
+
+
+@pytest.mark.parametrize(
+    ("configuration", "name"),
+    [(OF_DEBIAN, "nvidia-current"), ("", "nvidia"), ("blacklist nouveau\n", "nvidia")],
+)
+def test_the_modules_file_is_found_by_its_rule(configuration: str, name: str) -> None:
+    assert host.module_of(configuration) == name
+
+
+@pytest.mark.long
+def test_debians_driver_waits_for_no_boot(tmp_path: pathlib.Path) -> None:
+    write_program(tmp_path, "modprobe", f"cat <<'EOF'\n{OF_DEBIAN}EOF")
+    module = "case $2 in nvidia-current) echo 535.261.03;; *) exit 1;; esac"
+    versions = {"apt": "done", "loaded": "535.261.03"}
+    status, said = run(tmp_path, "plan", **versions, modinfo=module)
+    assert status == 0, said
+    assert '[["libcuda1=535.261.03-1"], []]' in said
 
 
 KUBELET = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"

@@ -24,6 +24,7 @@ def run(
     loaded: str = "",
     module: str = "",
     place: str = "",
+    modinfo: str = "",
     **more: Any,
 ) -> tuple[int, str]:
     """Run the role's part; returns its status and its words, with what it hands on.
@@ -35,6 +36,7 @@ def run(
         loaded: version of the driver that runs; none if empty.
         module: version that a boot would load.
         place: the folder of its file.
+        modinfo: a program that answers in the place of these two.
         more: variables, without the role's prefix.
     """
     # asked for STATUS NAME NAME=VERSION, or for NAME STATUS; it knows libcuda1 alone
@@ -50,7 +52,7 @@ esac""",
     write_program(
         folder,
         "modinfo",
-        f"case $1 in *filename) echo {place}/nvidia.ko;; *) echo {module};; esac",
+        modinfo or f"case $1 in *filename) echo {place}/nvidia.ko;; *) echo {module};; esac",
     )
     if loaded:
         file = folder / "sys/module/nvidia/version"

@@ -82,6 +82,18 @@ def build() -> str:
     return image()
 
 
+def unpack(folder: pathlib.Path) -> None:
+    """Make a folder with a copy of the root, which is made when it is missing.
+
+    Raises:
+        TestbedError: the root could not be made, or there is no room for the copy.
+    """
+    with progress.exclusive("root"):
+        _ensure_archive()
+        folder.mkdir()
+        progress.call(["tar", "-xf", archive(), "-C", folder], log="testbed-unpack")
+
+
 def program(name: str) -> pathlib.Path:
     """Return a program of the root that runs on this machine as well, made when it is missing.
 

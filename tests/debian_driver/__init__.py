@@ -1,0 +1,1 @@
+"""NVIDIA's real driver, from Debian's own archive: `make system-slow`."""
