@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import datetime
+import functools
 import ipaddress
 import json
 import ssl
@@ -219,19 +220,15 @@ def test_client_certificates_named_by_path_are_used(tmp_path: Path) -> None:
 def test_a_certificate_that_names_no_authoritys_key_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def strict(**options: Any) -> ssl.SSLContext:
-        context = create_urllib3_context(**options)
-        context.verify_flags |= ssl.VERIFY_X509_STRICT  # as from Python 3.13 on
-        return context
-
+    flags = ssl.VERIFY_X509_STRICT  # as from Python 3.13 on
+    strict = functools.partial(create_urllib3_context, verify_flags=flags)
     monkeypatch.setattr(urllib3.connection, "create_urllib3_context", strict)
     authority = certificates.authority("kubernetes")
     stored = authority.server("127.0.0.1", ()).store(tmp_path, "server")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(stored.certificate, stored.key)
-    known: dict[str, Any] = {
-        "certificate-authority-data": base64.b64encode(authority.pair.certificate).decode("ascii")
-    }
+    (tmp_path / "ca.crt").write_bytes(authority.pair.certificate)
+    known: dict[str, Any] = {"certificate-authority": str(tmp_path / "ca.crt")}
     with FakeKubeApi(tls=tls) as api:
         path = api.write_kubeconfig(tmp_path / "kubeconfig", **known)
         assert kube.KubeClient.from_kubeconfig(path).get_raw("/version")
@@ -248,11 +245,8 @@ def test_a_renewed_client_certificate_counts_for_the_next_connection(tmp_path: P
     (tmp_path / "kubelet").mkdir()
     certificate = {f"client-{what}": str(tmp_path / "kubelet" / what) for what in _PARTS}
     with FakeKubeApi(tls=tls) as api:
-        path = api.write_kubeconfig(
-            tmp_path / "kubeconfig",
-            user=certificate,
-            **{"certificate-authority-data": base64.b64encode(authority).decode()},
-        )
+        known: dict[str, Any] = {"certificate-authority-data": base64.b64encode(authority).decode()}
+        path = api.write_kubeconfig(tmp_path / "kubeconfig", user=certificate, **known)
         _bring(tmp_path, "ended")
         client = kube.KubeClient.from_kubeconfig(path)
         with pytest.raises(kube.KubeUnavailable):

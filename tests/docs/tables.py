@@ -38,9 +38,11 @@ from tests.admission import rights
 from tests.docs import driver_packages, helps
 
 ROOT: Final = pathlib.Path(__file__).resolve().parents[2]
+_DOCS: Final = ROOT / "docs"
 PAGES: Final = (
-    *(ROOT / "docs" / name for name in ("reference.md", "security.md")),
-    *sorted((ROOT / "docs/reference").glob("*.md")),
+    _DOCS / "reference.md",
+    _DOCS / "security.md",
+    *sorted(_DOCS.glob("reference/*.md")),
 )
 BLOCK: Final = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 _KIB: Final = 1024

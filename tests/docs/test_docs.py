@@ -58,8 +58,8 @@ def test_every_decision_is_in_the_architecture() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_make_target_that_a_document_names_exists(document: str) -> None:
-    targets = set(re.findall(r"^([a-z-]+):", text("Makefile"), re.MULTILINE))
-    named = set(re.findall(r"(?:`|^)make ([a-z][a-z-]*)", text(document), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", text("Makefile"), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^)make ([a-z][a-z0-9-]*)", text(document), re.MULTILINE))
     assert named <= targets
 
 
