@@ -39,11 +39,7 @@ from tests.docs import driver_packages, helps
 
 ROOT: Final = pathlib.Path(__file__).resolve().parents[2]
 _DOCS: Final = ROOT / "docs"
-PAGES: Final = (
-    _DOCS / "reference.md",
-    _DOCS / "security.md",
-    *sorted(_DOCS.glob("reference/*.md")),
-)
+PAGES: Final = (_DOCS / "reference.md", _DOCS / "security.md", *_DOCS.glob("reference/*.md"))
 BLOCK: Final = re.compile(r"(<!-- table: (.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 _KIB: Final = 1024
 
