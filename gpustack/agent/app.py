@@ -294,7 +294,7 @@ class Agent:
         self.pods.stop()
         self.events.stop()
         self.tasks.join()
-        for each in (self.pod_resources, self.cri, self.nvml, self.host_files.shared):
-            each.close()
+        for one in (self.activity, self.pod_resources, self.cri, self.nvml, self.host_files.shared):
+            one.close()
         self.folders.held.close()
         self._instance.release()

@@ -114,6 +114,10 @@ class ActivitySampler:
                     if self._watched:
                         self.decide_bursts()
 
+    def close(self) -> None:
+        """Close the ledgers, after the last look."""
+        self._files.forget(frozenset())
+
     def look(self) -> None:
         """Ask the driver about every share, and publish all pages."""
         self._shares = self._reader.read()

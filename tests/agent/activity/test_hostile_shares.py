@@ -17,6 +17,7 @@ from gpustack.agent.activity.shares import Shares
 from gpustack.agent.identification.process_owners import Owner
 from gpustack.agent.violations.isolation_violations import IsolationViolations
 from gpustack.wire.mapped import ledger
+from tests import open_files
 from tests.agent import inode_lock
 from tests.agent.activity.activity import Stage
 from tests.agent.host import CORE, Host
@@ -68,6 +69,18 @@ def test_a_ledger_that_its_tenant_changes_is_restored_within_two_seconds(
     assert event["reason"] == "LedgerDamaged"
     assert event["type"] == "Warning"
     assert "container c0: its ledger" in event["message"]
+
+
+def test_an_agent_that_has_ended_holds_no_file_of_a_share(host: Host) -> None:
+    host.start_agent()
+    pod = host.share()
+    host.kubelet.admit(pod)
+    host.kubelet.start_container(pod, "c0", CORE)
+    folder = host.folder(pod, "c0")
+    # held against leases, and kept for the next look
+    host.wait_until(lambda: open_files.below(folder).count(f"{folder}/ledger") == 2)
+    host.stop_agent()
+    assert open_files.below(folder) == []
 
 
 def test_samples_do_not_wait_for_a_tenants_long_write(
