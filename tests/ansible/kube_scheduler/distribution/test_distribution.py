@@ -16,6 +16,7 @@ from tests.ansible.rendering import words
 pytestmark = pytest.mark.long
 
 Start = Callable[[str], DistributionHost]
+UNITS = {"k3s": "k3s.service", "rke2": "rke2-server.service"}
 SAID = {"kube_scheduler_extender_url": GOOD}
 
 
@@ -36,7 +37,7 @@ def changes(output: str) -> int:
     return int(re.findall(r"changed=(\d+)", output)[-1])
 
 
-@pytest.mark.parametrize("name", ["k3s", "rke2"])
+@pytest.mark.parametrize("name", UNITS)
 def test_its_scheduler_gets_our_file_keeps_it_and_loses_it(start: Start, name: str) -> None:
     host = start(name)
     host.lay("10-site.yaml", {"kube-scheduler-arg": ["v=2"]})
@@ -47,6 +48,7 @@ def test_its_scheduler_gets_our_file_keeps_it_and_loses_it(start: Start, name: s
     assert host.play("preflight", **SAID).returncode == 0
     done = host.play(**SAID)
     assert done.returncode == 0, done.stdout
+    assert f"{UNITS[name]} hides its program behind another" in words(done)
     said = yaml.safe_load(host.config.read_text())
     assert [one["urlPrefix"] for one in said["extenders"]] == [GOOD]
     assert said["apiVersion"] == "kubescheduler.config.k8s.io/v1"
