@@ -93,11 +93,14 @@ def words(done: subprocess.CompletedProcess[str]) -> str:
     return " ".join(done.stdout.split())
 
 
-def render(folder: pathlib.Path, **variables: object) -> pathlib.Path:
+def render(
+    folder: pathlib.Path, *, settings: Mapping[str, str] | None = None, **variables: object
+) -> pathlib.Path:
     """Render every unit and configuration into an empty folder, which is returned.
 
     Args:
         folder: where they go.
+        settings: as ``ansible`` has them.
         variables: values that differ from the roles' defaults.
     """
     bundle = folder / "bundle"
@@ -117,6 +120,7 @@ def render(folder: pathlib.Path, **variables: object) -> pathlib.Path:
         "--inventory=localhost,",
         f"--extra-vars={json.dumps(extra)}",
         str(layout.ROOT / "tests" / "ansible" / "render.yml"),
+        settings=settings,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     for name, text in json.loads(output.read_text("utf-8")).items():

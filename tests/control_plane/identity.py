@@ -51,7 +51,7 @@ def _kubeconfig(
     return plane.token_kubeconfig(name, made["status"]["token"])
 
 
-def lay_policies(plane: ControlPlane, folder: pathlib.Path, **variables: object) -> None:
+def lay_policies(plane: ControlPlane, folder: pathlib.Path, **variables: Any) -> None:
     """Create the role's admission policies, and wait until the API server keeps to them.
 
     Args:

@@ -13,7 +13,7 @@ from gpustack.wire import config, schemas
 from gpustack.wire.keys import Keys
 from gpustack.wire.kube import mount_paths
 from gpustack.wire.nodes import MODEL_LABEL
-from tests.ansible import layout
+from tests.ansible import layout, rendering
 
 pytestmark = pytest.mark.long
 
@@ -190,6 +190,17 @@ def test_policy_and_agent_refuse_the_same_mounts(rendered: pathlib.Path) -> None
     assert {"/proc/self", "/proc/7/etc", "//proc/./self"} <= refused
     assert refused.isdisjoint({"/etc/hosts", "/etcetera", "/data/etc", "/etc/ldxso.preload"})
     assert refused.isdisjoint({"/proc", "/proc/limits", "/data/proc/self", "/etc/self"})
+
+
+def test_every_run_renders_the_same_policies(tmp_path: pathlib.Path) -> None:
+    """Python's sets have another order in each process, and Ansible's `union` makes one."""
+    found = []
+    for seed in "123":
+        (tmp_path / seed).mkdir()
+        folder = rendering.render(tmp_path / seed, settings={"PYTHONHASHSEED": seed})
+        found.append([path.read_text("utf-8") for path in sorted(folder.glob("gpustack-*.yml"))])
+    assert found[0]
+    assert found[1:] == found[:1] * 2
 
 
 def test_the_roles_write_the_names_that_the_programs_read() -> None:

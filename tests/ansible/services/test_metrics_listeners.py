@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 
 ROLE = layout.ROOT / "roles" / "gpustack_extender"
 REVIEWS = {"tokenreviews", "subjectaccessreviews"}
-SITE = {
+SITE: dict[str, Any] = {
     "gpustack_agent_metrics_listen": "0.0.0.0:5679",
     "gpustack_extender_metrics_listen": "192.0.2.10:3457",
     "gpustack_extender_metrics_client_ca": "/etc/kubernetes/pki/ca.crt",
