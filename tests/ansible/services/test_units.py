@@ -183,7 +183,9 @@ def test_the_agents_rights_are_enough_to_restore_a_tenants_file(
         ["setpriv", f"--bounding-set=-all{kept}", sys.executable, "-c", program, str(ledger)],
         cwd=layout.ROOT, text=True, capture_output=True, check=False,
     )  # fmt: skip
-    assert done.stdout == "{'mode': '4000, is 0666 again'}\n", done.stderr
+    assert done.stdout == "{'owner': '1000:1000 and stays so', 'mode': '4000, is 0666 again'}\n", (
+        done.stderr
+    )
 
 
 def test_systemd_keeps_every_file_that_the_agent_holds(rendered: pathlib.Path) -> None:
