@@ -2,6 +2,7 @@
 
 import collections.abc
 import json
+import re
 import time
 from typing import Any
 
@@ -99,12 +100,13 @@ def place_of(pod: dict[str, Any]) -> tuple[str, str]:
 def accounts(site: Site, host: str, namespace: str) -> dict[str, float]:
     """Return an agent's figures, of all its cards and namespaces together, by metric.
 
-    They are read once the agent has counted for that namespace.
+    They are read once the agent has counted for that namespace: energy last.
     """
+    energy = re.compile(rf'namespace_energy_joules_total\{{[^}}]*namespace="{namespace}"')
 
     def counted() -> str:
         text = site.on(host, "/opt/gpustack/venv/bin/python", "-c", READ_METRICS)
-        return text if f'namespace="{namespace}"' in text else ""
+        return text if energy.search(text) else ""
 
     text = wait_for("the namespace to be counted", counted)
     return {
