@@ -24,11 +24,11 @@ description:
 options:
   kubeconfig: {type: path, required: true, description: Of an administrator.}
   node: {type: str, required: true, description: Its name.}
-  resources: {type: list, elements: str, required: true, description: Their names.}
-  conditions: {type: list, elements: str, required: true, description: Types of the conditions.}
+  resources: {type: list, elements: str, default: [], description: Their names.}
+  conditions: {type: list, elements: str, default: [], description: Types of the conditions.}
   timeout_seconds:
     type: int
-    required: true
+    default: 0
     description: How long the kubelet may report them; 0 for one that doesn't run any more.
   pause_seconds: {type: float, default: 5, description: Between two looks at the node.}
 """
@@ -85,9 +85,9 @@ def main() -> None:
         argument_spec={
             "kubeconfig": {"type": "path", "required": True},
             "node": {"type": "str", "required": True},
-            "resources": {"type": "list", "elements": "str", "required": True},
-            "conditions": {"type": "list", "elements": "str", "required": True},
-            "timeout_seconds": {"type": "int", "required": True},
+            "resources": {"type": "list", "elements": "str", "default": []},
+            "conditions": {"type": "list", "elements": "str", "default": []},
+            "timeout_seconds": {"type": "int", "default": 0},
             "pause_seconds": {"type": "float", "default": 5},
         },
         supports_check_mode=True,
