@@ -29,7 +29,7 @@ _STATED = struct.Struct("<8xI")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FileForm:
-    """Mode and size of a file. Its owner is nobody's concern: the mode lets in every user."""
+    """Mode and size of a file; its owner is told where it changes, and left (`restore`)."""
 
     mode: int
     size_bytes: int

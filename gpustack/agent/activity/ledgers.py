@@ -103,8 +103,6 @@ class Ledgers:
         path = f"{share.folder}/ledger"
         known = self._known.get(share.owner)
         try:
-            if known is not None:
-                self._keep(known, path)
             with _opened(path, known.fd if known else -1) as fd:
                 return mapped.read_ledger_head(fd)
         except (OSError, LayoutError):
