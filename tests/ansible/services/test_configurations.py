@@ -11,7 +11,7 @@ import yaml
 
 from gpustack.wire import config, schemas
 from gpustack.wire.keys import Keys
-from gpustack.wire.kube import mount_paths
+from gpustack.wire.kube import mount_paths, node_condition
 from gpustack.wire.nodes import MODEL_LABEL
 from tests.ansible import layout, rendering
 
@@ -209,5 +209,6 @@ def test_the_roles_write_the_names_that_the_programs_read() -> None:
     assert variables["__cluster_objects_core_name"] == keys.vcuda_core
     assert variables["__cluster_objects_memory_name"] == keys.vcuda_memory
     assert variables["__cluster_objects_devices_name"] == keys.gpu_devices
+    assert variables["__cluster_objects_condition"] == node_condition.TYPE
     assert variables["__cluster_objects_violations_name"] == keys.gpu_violations
     assert variables["__cluster_objects_model_label"] == MODEL_LABEL
