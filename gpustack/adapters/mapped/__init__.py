@@ -4,9 +4,6 @@ Sources of truth: `hook/include/vcuda_layout.h`, and `gpustack/wire/mapped` for 
 """
 
 from gpustack.adapters.mapped.files import (
-    FORMS,
-    INODES,
-    FileForm,
     create_activity,
     create_limits,
     open_for_writing,
@@ -15,6 +12,13 @@ from gpustack.adapters.mapped.files import (
     read_activity,
     read_layout,
     read_limits,
+)
+from gpustack.adapters.mapped.forms import (
+    FORMS,
+    INODES,
+    FileForm,
+    has_own_file_system,
+    is_in_form,
     restore,
 )
 from gpustack.adapters.mapped.ledgers import (
@@ -41,6 +45,8 @@ __all__ = [
     "create_ledger",
     "create_limits",
     "fetch",
+    "has_own_file_system",
+    "is_in_form",
     "is_whole_ledger",
     "load",
     "open_for_writing",

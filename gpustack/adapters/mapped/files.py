@@ -9,41 +9,19 @@ root in a container may hold a lease on a file of its own, for which the kernel 
 for `fs.lease-break-time` (45 s); that is a BlockingIOError.
 """
 
-import dataclasses
 import mmap
 import os
 import pathlib
 import shutil
 import stat
 import struct
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable
 
-from gpustack.wire.mapped import activity, ledger, limits, two_slot_page
-
-_GROWN_BYTES: Final = 16 << 20  # file systems give files more than they have, by their own measure
+from gpustack.adapters.mapped.forms import FORMS, FileForm, resize
+from gpustack.wire.mapped import activity, limits, two_slot_page
 
 # The start of all three headers: magic, layout version.
 _STATED = struct.Struct("<8xI")
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FileForm:
-    """Mode and size of a file; its owner is told where it changes, and left (`restore`)."""
-
-    mode: int
-    size_bytes: int
-
-
-# The container's processes run as any user, hence the ledger's mode.
-FORMS: Final[Mapping[str, FileForm]] = {
-    "limits": FileForm(mode=0o644, size_bytes=two_slot_page.PAGE_FILE_BYTES),
-    "activity": FileForm(mode=0o644, size_bytes=two_slot_page.PAGE_FILE_BYTES),
-    "ledger": FileForm(mode=0o666, size_bytes=ledger.FILE_BYTES),
-}
-
-INODES: Final = len(FORMS) + 1
-"""Of a file system that is made for one container: the files, and their folder."""
 
 
 def create_limits(
@@ -147,42 +125,6 @@ def open_for_writing(path: pathlib.Path) -> int:
     return descriptor
 
 
-def restore(descriptor: int, form: FileForm) -> Mapping[str, str] | None:
-    """Give a file its form again, where a tenant has changed it.
-
-    A tenant's root may give the file to another user of its own, and nothing rests on that, so the
-    agent, which tells it, needs no right to take it back
-    (docs/decisions/0014-files-of-a-share.md).
-
-    A file system gives a file more blocks than its bytes need, by its own measure; those beyond
-    `_GROWN_BYTES` were taken by a tenant (fallocate), and are freed.
-
-    Returns:
-        By `mode` and `size`, what was found and is restored, and by `owner` one that isn't this
-        process's user; None for a file that is removed.
-
-    Raises:
-        OSError: the file can't be changed.
-    """
-    found = os.fstat(descriptor)
-    if not found.st_nlink:
-        return None
-    mode = stat.S_IMODE(found.st_mode)
-    changes = {}
-    if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
-        changes["owner"] = f"{found.st_uid}:{found.st_gid} and stays so"
-    if mode != form.mode:
-        os.fchmod(descriptor, form.mode)
-        changes["mode"] = f"{mode:04o}, is {form.mode:04o} again"
-    taken_bytes = found.st_blocks * 512  # the unit of st_blocks: stat(2)
-    if found.st_size != form.size_bytes or taken_bytes > form.size_bytes + _GROWN_BYTES:
-        _resize(descriptor, form.size_bytes)
-        changes["size"] = (
-            f"{found.st_size} bytes, {taken_bytes} on the disk, is {form.size_bytes} bytes again"
-        )
-    return changes
-
-
 def open_file(path: str | pathlib.Path, flags: int) -> int:
     """Return a descriptor of one of the files, without waiting and without following a link.
 
@@ -213,24 +155,12 @@ def create(path: pathlib.Path, data: bytes, form: FileForm) -> None:
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(fd, form.mode)  # open's mode would be cut by the umask
-        _resize(fd, form.size_bytes)
+        resize(fd, form.size_bytes)
         _write_all(fd, data, 0)
     finally:
         os.close(fd)
     _remove_folder(path)
     temporary.rename(path)
-
-
-def _resize(fd: int, size_bytes: int) -> None:
-    """Give a file its size, and free blocks beyond its end.
-
-    On a disk, which may get full, it gets all of its blocks. A container's own file system has room
-    for them, and its memory counts to who touches it first, for as long as any process has the file
-    open: a tenant that keeps files of ended pods open would fill the agent's.
-    """
-    os.ftruncate(fd, size_bytes)
-    if os.fstatvfs(fd).f_files != INODES:
-        os.posix_fallocate(fd, 0, size_bytes)
 
 
 def _remove_folder(path: pathlib.Path) -> None:

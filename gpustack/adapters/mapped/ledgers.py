@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from gpustack.adapters.mapped.files import FORMS, create, open_file
+from gpustack.adapters.mapped.files import create, open_file
+from gpustack.adapters.mapped.forms import FORMS
 from gpustack.wire.mapped import ledger, two_slot_page
 
 # The bound counts this thread's own CPU time. All 256 slots take less than a millisecond; on a file

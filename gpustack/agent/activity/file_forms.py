@@ -78,12 +78,16 @@ class FileForms:
             if share.folder in kept:
                 self._reports.form_is_kept(share)
 
-    def _begin(self, held: Collection[pathlib.Path]) -> None:
+    def _begin(self, held: Mapping[pathlib.Path, bool]) -> None:
         self._done = {each: self._done.get(each, 0) for each in held}
+        wanted = {each for each, is_due in held.items() if is_due} - self._begun_ns.keys()
+        self._ended = threading.Event()  # a thread that waits is left behind
+        if not wanted:
+            self._ended.set()
+            return
         # Tenants that keep a thread waiting at each turn come after all who have waited longer.
-        due = sorted(self._done.keys() - self._begun_ns.keys(), key=lambda each: self._done[each])
+        due = sorted(wanted, key=lambda each: self._done[each])
         self._at_ns = self._clock_ns()
-        self._ended = threading.Event()
         threading.Thread(
             target=self._run, args=(due, self._ended), name="file-forms", daemon=True
         ).start()

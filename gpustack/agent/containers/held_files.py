@@ -61,14 +61,14 @@ class HeldFiles:
         with self._lock:
             self._hold(folder)
 
-    def look(self, folders: Iterable[pathlib.Path]) -> tuple[pathlib.Path, ...]:
+    def look(self, folders: Iterable[pathlib.Path]) -> Mapping[pathlib.Path, bool]:
         """Hold what isn't held, and let go of removed files that systemd has kept.
 
         Args:
             folders: of all containers that may run.
 
         Returns:
-            The folders whose files are held: `restore` may find changes there.
+            By folder whose files are held, whether `restore` has something to do there.
         """
         living = tuple(folders)
         with self._lock:
@@ -82,7 +82,10 @@ class HeldFiles:
             self._release_removed(self._received)
             self._names = _WRITABLE if self._looks % _LOOKS else tuple(mapped.FORMS)
             self._looks += 1
-            return tuple(self._held)
+            return {
+                folder: self._names != _WRITABLE or not _is_left(files)
+                for folder, files in self._held.items()
+            }
 
     def let_go(self, device: int) -> None:
         """Hold no file of a file system that will be unmounted, nor let systemd keep one.
@@ -213,6 +216,16 @@ class HeldFiles:
         if (folder, name) not in self._failed:
             self._failed.add((folder, name))
             logger.warning("%s path=%s: %s", what, folder / name, error)
+
+
+def _is_left(files: Mapping[str, int]) -> bool:
+    """Say whether a container's ledger is as it was made, in a file system that no disk keeps."""
+    ledger = files.get("ledger")
+    return (
+        ledger is not None
+        and mapped.is_in_form(ledger, mapped.FORMS["ledger"])
+        and mapped.has_own_file_system(ledger)
+    )
 
 
 def _is_newer(folder: pathlib.Path) -> bool:

@@ -73,7 +73,7 @@ def test_the_form_of_files_is_restored_where_no_look_names_them(
     folder = _container(tmp_path / "one")
     held.hold(folder)
     (folder / "ledger").chmod(0o4755)
-    assert held.look(()) == (folder,)
+    assert held.look(()) == {folder: True}
     assert held.restore(folder) == {"ledger's mode": "4755, is 0666 again"}
     assert held.restore(folder) == {}
 

@@ -7,9 +7,24 @@ import pathlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from gpustack.adapters.mount_helper import MountHelper
+from gpustack.adapters.systemd import DescriptorStore
+from gpustack.agent.containers.held_files import HeldFiles
+from gpustack.agent.containers.limits_files import LimitsFiles
 from gpustack.agent.mounts.main import serve
+from gpustack.agent.mounts.share_mounts import ShareMounts
+from gpustack.model.placement import ContainerPlacement
+from gpustack.wire.mount_request import FOLDER
+from tests.fakes.nvml import card
+
+UID = "6f1a2b3c-0000-4000-8000-123456789abc"
+SHARE = ContainerPlacement(
+    name="c0", index=0, minors=(1,), uuids=(card(1).uuid,), cores=30, memory_units=4
+)
+
+_T = TypeVar("_T")
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _NEW_MOUNTS = 0x20000  # CLONE_NEWNS of <sched.h>
@@ -17,15 +32,19 @@ _RECURSIVE, _PRIVATE = 1 << 14, 1 << 18  # MS_REC and MS_PRIVATE of <sys/mount.h
 _READ_ONLY, _REMOUNT = 1, 32  # MS_RDONLY and MS_REMOUNT
 
 
-def alone(body: Callable[[], None]) -> None:
-    """Run a test's body in a thread that has its own mounts; they end with the thread."""
+def alone(body: Callable[[], _T]) -> _T:
+    """Run a test's body in a thread that has its own mounts; they end with the thread.
+
+    Programs that it starts have these mounts, too.
+    """
     failures: list[BaseException] = []
+    results: list[_T] = []
 
     def run() -> None:
         try:
             _check(_LIBC.unshare(_NEW_MOUNTS))
             _check(_LIBC.mount(b"none", b"/", None, _RECURSIVE | _PRIVATE, None))
-            body()
+            results.append(body())
         except BaseException as error:
             failures.append(error)
 
@@ -34,6 +53,7 @@ def alone(body: Callable[[], None]) -> None:
     thread.join()
     for each in failures:
         raise each
+    return results[0]
 
 
 def _check(result: int) -> None:
@@ -67,6 +87,25 @@ def helper(state: pathlib.Path, *, start_seconds: float = 0.0) -> Iterator[Mount
 def _serve(listener: socket.socket, state: pathlib.Path) -> None:
     with contextlib.suppress(OSError):  # the listener is shut down
         serve(listener, state)
+
+
+def on_a_tmpfs(state: pathlib.Path, body: Callable[[LimitsFiles, pathlib.Path], None]) -> None:
+    """Run a test's body, in mounts of its own, with a share's files and their folder."""
+
+    def with_helper() -> None:
+        held = HeldFiles(DescriptorStore())
+        with helper(state) as mounting:
+            files = LimitsFiles(
+                state / FOLDER,
+                context_bytes=0,
+                may_run=lambda *_: False,
+                held=held,
+                mounts=ShareMounts(mounting),
+            )
+            body(files, files.prepare(UID, SHARE, None))
+        held.close()
+
+    alone(with_helper)
 
 
 def mount_tmpfs(folder: pathlib.Path, size_bytes: int) -> None:

@@ -13,28 +13,8 @@ from gpustack.adapters import mapped
 from gpustack.adapters.systemd import DescriptorStore
 from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.limits_files import LimitsFiles
-from gpustack.agent.mounts.share_mounts import ShareMounts
-from gpustack.wire.mount_request import FOLDER
 from tests.agent import inode_lock
-from tests.agent.mounts.namespace import alone, helper
-from tests.agent.mounts.test_mounts import SHARE, UID
-
-
-def _on_a_tmpfs(state: pathlib.Path, body: Callable[[LimitsFiles, pathlib.Path], None]) -> None:
-    def with_helper() -> None:
-        held = HeldFiles(DescriptorStore())
-        with helper(state) as mounting:
-            files = LimitsFiles(
-                state / FOLDER,
-                context_bytes=0,
-                may_run=lambda *_: False,
-                held=held,
-                mounts=ShareMounts(mounting),
-            )
-            body(files, files.prepare(UID, SHARE, None))
-        held.close()
-
-    alone(with_helper)
+from tests.agent.mounts.namespace import SHARE, UID, on_a_tmpfs
 
 
 def _ends_while_written(ledger: pathlib.Path, step: Callable[[], object]) -> bool:
@@ -54,7 +34,7 @@ def test_the_end_of_a_pod_waits_for_no_tenants_write(tmp_path: pathlib.Path) -> 
         assert files.pods() == frozenset()
         assert files.held.count == 0
 
-    _on_a_tmpfs(tmp_path, body)
+    on_a_tmpfs(tmp_path, body)
 
 
 def test_a_start_waits_for_no_write_to_a_damaged_ledger(tmp_path: pathlib.Path) -> None:
@@ -65,7 +45,7 @@ def test_a_start_waits_for_no_write_to_a_damaged_ledger(tmp_path: pathlib.Path) 
         assert files.differing(UID, SHARE, None) == ()
         assert files.held.count == 3
 
-    _on_a_tmpfs(tmp_path, body)
+    on_a_tmpfs(tmp_path, body)
 
 
 def test_what_systemd_has_kept_keeps_no_unmounted_tmpfs(tmp_path: pathlib.Path) -> None:
@@ -79,4 +59,4 @@ def test_what_systemd_has_kept_keeps_no_unmounted_tmpfs(tmp_path: pathlib.Path) 
         held.look(())
         assert held.count == 0
 
-    _on_a_tmpfs(tmp_path, body)
+    on_a_tmpfs(tmp_path, body)

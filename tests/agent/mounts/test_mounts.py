@@ -14,15 +14,8 @@ from gpustack.adapters.systemd import DescriptorStore
 from gpustack.agent.containers.held_files import HeldFiles
 from gpustack.agent.containers.limits_files import LimitsFiles, LimitsFilesError
 from gpustack.agent.mounts.share_mounts import ShareMounts
-from gpustack.model.placement import ContainerPlacement
 from gpustack.wire.mount_request import FOLDER
-from tests.agent.mounts.namespace import alone, helper
-from tests.fakes.nvml import card
-
-UID = "6f1a2b3c-0000-4000-8000-123456789abc"
-SHARE = ContainerPlacement(
-    name="c0", index=0, minors=(1,), uuids=(card(1).uuid,), cores=30, memory_units=4
-)
+from tests.agent.mounts.namespace import SHARE, UID, alone, helper
 
 
 @pytest.fixture
