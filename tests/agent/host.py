@@ -105,6 +105,7 @@ class Host:
         )
         self.kernel.proc.mkdir()
         self.http_port = 0
+        self.mount_socket = ""  # of gpustack-mount; empty: files lie on the disk
         self.place_undecided = True  # most tests are about the placement, not about the scheduler
         self.cdi_folder = root / "cdi"
         # What a test has agent.yml say besides.
@@ -190,7 +191,7 @@ class Host:
             cri_endpoint: {self.cri.endpoint}
             state_dir: {self.state}
             run_dir: {self.root / "run"}
-            mount_socket: ""
+            mount_socket: {json.dumps(self.mount_socket)}
             http: {{port: {self.http_port}}}
             hook: {{version: {self.hook.name}}}
             place_undecided: {json.dumps(self.place_undecided)}

@@ -1,7 +1,7 @@
-"""What the agent costs a node that does nothing, and how soon many pods at once are admitted.
+"""What the agent costs an idle node, and how soon many pods at once are admitted.
 
-A process of its own, on the simulated driver, with real files and processes; kubelet, runtime and
-API server are the fakes on sockets.
+A process of its own, on the simulated driver, with real files, mounts and processes; kubelet,
+runtime and API server are the fakes on sockets.
 """
 
 import contextlib
@@ -12,13 +12,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from typing import Final
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from tests.agent.host import CORE, KEYS, MEMORY, Host, Pod, container, make_pod
+from tests.agent.mounts.namespace import alone
 from tests.agent.other_client import other_client
+from tests.benchmarks.agent.process_cost import resident_mib, seconds
 from tests.benchmarks.timing import summary
 from tests.simgpu_tests.machine import Machine, first_line
+
+_T = TypeVar("_T")
 
 _CARDS: Final = 8
 _SHARES: Final = 90
@@ -30,7 +35,6 @@ _MANY_CARDS: Final = 16
 _LARGE_BYTES: Final = 192 << 30
 _MANY_PODS: Final = 100
 _HEALTH: Final = {"poll_seconds": 3}  # the default; tests ask thirty times as often
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 # Percent of a core of the same three, by this program with the agent of commit 0e2e7b3.
 _BEFORE: Final = ("2.25 %", "18.50 %", "21.83 %")
 _ROOT: Final = pathlib.Path(__file__).resolve().parents[3]
@@ -61,7 +65,8 @@ def section() -> str:
             f" how they are; now it is every {_HEALTH['poll_seconds']} s, the default."
             " Simulated cards; the processes and their memory maps are real. Kubelet, runtime and"
             " API server are the tests' fakes, in another process. RSS is without the simulated"
-            " driver's own state, of 16 MiB. Goal: 100.",
+            " driver's own state, of 16 MiB. Goal: 100. As on a host, each share's files lie on a"
+            " tmpfs that gpustack-mount, another process, makes.",
             "",
             _admission(),
             _calls(),
@@ -71,32 +76,35 @@ def section() -> str:
 
 def _idle(*, elastic: bool, with_processes: bool) -> tuple[float, float]:
     """Return the agent's percent of a core and its resident MiB."""
-    with contextlib.ExitStack() as closing:
-        node = closing.enter_context(_node())
-        pods = [node.share(number, elastic=elastic) for number in range(_SHARES)]
-        agent = closing.enter_context(node.agent())
-        for pod in pods:
-            node.admit(pod)
-        if with_processes:
-            closing.enter_context(node.tenants(pods))
-        time.sleep(_SETTLE_SECONDS)
-        before = _seconds(agent)
-        time.sleep(_SECONDS)
-        return 100 * (_seconds(agent) - before) / _SECONDS, _resident_mib(agent)
+
+    def measure(node: _Node) -> tuple[float, float]:
+        with contextlib.ExitStack() as closing:
+            pods = [node.share(number, elastic=elastic) for number in range(_SHARES)]
+            agent = closing.enter_context(node.agent())
+            for pod in pods:
+                node.admit(pod)
+            if with_processes:
+                closing.enter_context(node.tenants(pods))
+            time.sleep(_SETTLE_SECONDS)
+            before = seconds(agent)
+            time.sleep(_SECONDS)
+            return 100 * (seconds(agent) - before) / _SECONDS, resident_mib(agent)
+
+    return _on_a_node(measure)
 
 
 def _admission() -> str:
-    with contextlib.ExitStack() as closing:
-        node = closing.enter_context(_node())
+    def measure(node: _Node) -> tuple[float, list[float]]:
         pods = [node.share(number, elastic=False) for number in range(_PODS)]
-        closing.enter_context(node.agent())
-        closing.enter_context(other_client(node.host.kubelet))
-        began, took = time.perf_counter(), []
-        for pod in pods:
-            start = time.perf_counter()
-            node.admit(pod)
-            took.append(time.perf_counter() - start)
-        total = time.perf_counter() - began
+        with node.agent(), other_client(node.host.kubelet):
+            began, took = time.perf_counter(), []
+            for pod in pods:
+                start = time.perf_counter()
+                node.admit(pod)
+                took.append(time.perf_counter() - start)
+            return time.perf_counter() - began, took
+
+    total, took = _on_a_node(measure)
     return "\n".join(
         [
             f"## {_PODS} pods at once on a node, with another PodResources client at 20 calls/s",
@@ -123,14 +131,15 @@ def _calls() -> str:
     def answered(method: str) -> None:
         took.setdefault(method, []).append(time.perf_counter() - began[method])
 
-    with contextlib.ExitStack() as closing:
-        node = closing.enter_context(_node(_MANY_CARDS, _LARGE_BYTES))
+    def measure(node: _Node) -> None:
         # a plugin keeps the kubelet's hooks from its registration on
         node.host.kubelet.asked, node.host.kubelet.answered = asked, answered
-        closing.enter_context(node.agent())
-        took.clear()
-        for number in range(_MANY_PODS):
-            node.admit(node.share(number, cores=14, units=109))
+        with node.agent():
+            took.clear()
+            for number in range(_MANY_PODS):
+                node.admit(node.share(number, cores=14, units=109))
+
+    _on_a_node(measure, _MANY_CARDS, _LARGE_BYTES)
     return "\n".join(
         [
             f"## The kubelet's calls on {_MANY_CARDS} cards of 192 GiB,"
@@ -142,8 +151,8 @@ def _calls() -> str:
             "",
             "Each pod comes when the one before has started. By the fake kubelet, whose own time is"
             " in it: it writes and reads the devices' IDs,"
-            f" {_MANY_CARDS * _LARGE_BYTES >> 28} of memory. Files lie on the disk; a tmpfs for"
-            " each share is mounted by another program (decision 0014).",
+            f" {_MANY_CARDS * _LARGE_BYTES >> 28} of memory. As on a host, each share's files lie"
+            " on a tmpfs that gpustack-mount makes.",
             "",
         ]
     )
@@ -172,7 +181,9 @@ class _Node:
         if elastic:
             written[KEYS.core_limit] = "100"
         asked = container("c0", cores, units)
-        return self.host.create(make_pod(f"p{number}", asked, annotations=written))
+        pod = make_pod(f"p{number}", asked, annotations=written)
+        pod["metadata"]["uid"] = str(uuid.UUID(int=number))  # gpustack-mount takes no other
+        return self.host.create(pod)
 
     def admit(self, pod: Pod) -> None:
         """Let the kubelet admit and start a pod of one container."""
@@ -183,20 +194,27 @@ class _Node:
 
     @contextlib.contextmanager
     def agent(self) -> Iterator[int]:
-        """Run the agent; give its PID once it has registered."""
+        """Run the agent and gpustack-mount; give the agent's PID once it has registered."""
+        root, state = self.host.root, self.host.state
+        self.host.mount_socket = str(root / "mount.sock")
         self.host.settings()
-        command = [sys.executable, "-m", "tests.benchmarks.agent.process", str(self.host.root)]
+        mount = ("gpustack.agent.mounts.main", "--state", state, "--socket", root / "mount.sock")
+        with self._program(*mount), self._program("tests.benchmarks.agent.process", root) as agent:
+            first_line(agent)
+            self.host.kubelet.wait_for_plugins(CORE, MEMORY)
+            yield agent.pid
+
+    @contextlib.contextmanager
+    def _program(self, *command: object) -> "Iterator[subprocess.Popen[str]]":
         source = os.environ.get("AGENT_SOURCE", "")  # of another version, to compare with
         path = os.pathsep.join(filter(None, (source, str(_ROOT))))
-        env = self._machine.env | {"PYTHONPATH": path}
         with subprocess.Popen(
-            command, env=env, cwd=self.host.root, text=True,
+            [sys.executable, "-m", *map(str, command)], cwd=self.host.root, text=True,
+            env=self._machine.env | {"PYTHONPATH": path},
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         ) as process:  # fmt: skip
             try:
-                first_line(process)
-                self.host.kubelet.wait_for_plugins(CORE, MEMORY)
-                yield process.pid
+                yield process
             finally:
                 process.terminate()
 
@@ -226,8 +244,16 @@ class _Node:
         return [f"{number + 1:064x}" for number in range(_SHARES)]
 
 
+def _on_a_node(
+    measure: Callable[[_Node], _T], count: int = _CARDS, memory_bytes: int = 80 << 30
+) -> _T:
+    """Measure with the mounts of the node's programs, which end with them."""
+    with _node(count, memory_bytes) as node:
+        return alone(lambda: measure(node))
+
+
 @contextlib.contextmanager
-def _node(count: int = _CARDS, memory_bytes: int = 80 << 30) -> Iterator[_Node]:
+def _node(count: int, memory_bytes: int) -> Iterator[_Node]:
     root = pathlib.Path(tempfile.mkdtemp(prefix="gs"))
     try:
         machine = Machine(folder=root)
@@ -258,22 +284,3 @@ def _join(container_id: str, pid: str) -> pathlib.Path:
     group.mkdir(exist_ok=True)
     (group / "cgroup.procs").write_text(pid)
     return group
-
-
-def _seconds(pid: int) -> float:
-    """Return the processor time of a process."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def _resident_mib(pid: int) -> float:
-    """Return how much of a process is resident, without the state of the simulated driver."""
-    simulated = str(pathlib.Path(f"/proc/{pid}/cwd").readlink() / "lib" / "state")
-    kib, counted = 0, True
-    for line in pathlib.Path(f"/proc/{pid}/smaps").read_text().splitlines():
-        first, *rest = line.split()
-        if not first.endswith(":"):
-            counted = rest[-1] != simulated
-        elif first == "Rss:" and counted:
-            kib += int(rest[0])
-    return kib / 1024
