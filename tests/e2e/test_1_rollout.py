@@ -1,14 +1,13 @@
 """What site.yml leaves on hosts that never saw the product."""
 
-import json
 import pathlib
 import re
 
 import pytest
 
 from tests.cluster import workloads
+from tests.cluster.drift import differences
 from tests.cluster.kubectl import wait_for
-from tests.cluster.rollout import PlaybookError
 from tests.cluster.site import Site
 from tests.testbed import root
 
@@ -91,19 +90,3 @@ def test_drift_finds_each_edit_by_hand_and_nothing_else(site: Site, tmp_path: pa
         site.on("gpu2", "sh", "-c", "rm -rf /var/lib/gpustack/hooks/*")
         site.playbook("site")
     assert differences(site, tmp_path) == {}
-
-
-def differences(site: Site, folder: pathlib.Path) -> dict[str, list[str]]:
-    """Return the roles of what differs, by host."""
-    report, status = folder / "drift.json", 0
-    try:
-        site.playbook("drift", "--check", f"--extra-vars=drift_report={report}")
-    except PlaybookError as error:
-        status = error.status
-    rows = json.loads(report.read_text())
-    print(*rows, sep="\n")
-    assert status == (2 if rows else 0)
-    return {
-        host: sorted(row["role"] for row in rows if row["host"] == host)
-        for host in sorted({row["host"] for row in rows})
-    }

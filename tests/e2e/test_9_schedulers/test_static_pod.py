@@ -1,11 +1,13 @@
 """A scheduler that is a static pod, as kubeadm makes it: the product comes, works, and goes."""
 
 import collections.abc
+import pathlib
 
 import pytest
 import yaml
 
 from tests.cluster import rollout, static_pod, workloads
+from tests.cluster.drift import differences
 from tests.cluster.site import Site
 from tests.testbed import description
 
@@ -64,6 +66,17 @@ def test_what_the_static_pods_program_refuses_changes_nothing(site: Site) -> Non
         )
     assert site.on("cp1", "cat", static_pod.MANIFEST) == before
     assert schedulers(site) == running
+
+
+def test_drift_finds_a_manifest_that_kubeadm_wrote_anew(
+    site: Site, found: str, tmp_path: pathlib.Path
+) -> None:
+    ours = site.on("cp1", "cat", static_pod.MANIFEST)
+    assert differences(site, tmp_path, STATIC) == {}
+    site.on("cp1", "sh", "-c", f"cat > {static_pod.MANIFEST} <<'END'\n{found}\nEND")
+    assert differences(site, tmp_path, STATIC) == {"cp1": ["kube_scheduler"]}
+    site.playbook("site", *THE_ROLE)
+    assert site.on("cp1", "cat", static_pod.MANIFEST) == ours
 
 
 def test_uninstall_leaves_the_manifest_as_it_was_found_and_nothing_else(
