@@ -34,15 +34,16 @@ def find_site(name: str) -> Site:
     )
 
 
-def open_site(name: str, *, gpu_hosts: int | None) -> Site:
+def open_site(name: str, *, gpu_hosts: int | None, control_planes: int = 1) -> Site:
     """Start the hosts and their cluster; whatever ran under the name before is removed.
 
     Args:
         name: the testbed's.
         gpu_hosts: how many; None for a single host that carries the control plane, too.
+        control_planes: how many.
     """
     number = ("--one-host",) if gpu_hosts is None else ("--gpu-hosts", str(gpu_hosts))
-    testbed("up", "--name", name, *number)
+    testbed("up", "--name", name, *number, "--control-planes", str(control_planes))
     return find_site(name)
 
 

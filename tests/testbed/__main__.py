@@ -31,6 +31,9 @@ def parser() -> argparse.ArgumentParser:
     number = up.add_mutually_exclusive_group()
     number.add_argument("--gpu-hosts", type=int, default=2, metavar="N", help="default: 2")
     number.add_argument("--one-host", action="store_true", help="a GPU host with a control plane")
+    up.add_argument(
+        "--control-planes", type=int, default=1, metavar="N", help="with an API server each"
+    )
     up.add_argument("--no-cluster", action="store_true", help="hosts only")
     up.add_argument("--cards", type=pathlib.Path, metavar="FILE", help="the hosts' cards")
     add_named("down", "stop a testbed; nothing of it is left")
@@ -88,6 +91,7 @@ def _up(chosen: argparse.Namespace) -> None:
         chosen.name,
         gpu_hosts=None if chosen.one_host else chosen.gpu_hosts,
         with_cluster=not chosen.no_cluster,
+        control_planes=chosen.control_planes,
         cards_file=chosen.cards,
     )
     print(f"testbed {started.name} is up; its files, with inventory.yml, are in {started.state}")

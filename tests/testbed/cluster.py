@@ -56,6 +56,8 @@ def _missing(testbed: description.Testbed) -> str:
         absent = [host.name for host in testbed.gpu_hosts if f"{host.name}=True" not in nodes]
         if absent:
             return f"no Ready node: {', '.join(absent)}"
+        for host in testbed.control_planes:
+            kubectl(testbed, f"--server=https://{host.address}:6443", "get", "--raw=/readyz")
         # without it the API server refuses every pod
         kubectl(testbed, "get", "serviceaccount", "default", "--namespace=default")
     except progress.TestbedError as error:

@@ -16,8 +16,10 @@ DEFAULT_NAME = "testbed"
 LABEL = "gpustack.testbed"
 # Debian's containers and the hosts' network devices allow no other characters
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9]{0,9}")
-# fourth byte of the control plane's address; GPU hosts follow it, podman's gateway has 1
+# fourth byte of cp1's address; GPU hosts follow it, other control planes count down from it, and
+# podman's gateway has 1
 FIRST_ADDRESS = 10
+MOST_CONTROL_PLANES = FIRST_ADDRESS - 1
 
 
 class Role(enum.StrEnum):
@@ -29,7 +31,7 @@ class Role(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """One systemd host. ``number`` is 0 for the control plane, then 1, 2, … for GPU hosts."""
+    """One systemd host. ``number`` is 0 for a control plane, and 1, 2, … for GPU hosts."""
 
     name: str
     role: Role
@@ -57,8 +59,17 @@ class Testbed:
 
     @property
     def control_plane(self) -> Host:
-        """Return the host that carries the API server: the only one, where one is all."""
+        """Return the host that carries etcd: the only one, where one is all."""
         return self.hosts[0]
+
+    @property
+    def control_planes(self) -> tuple[Host, ...]:
+        """Return the hosts that carry an API server each, and what else kubeadm makes of one."""
+        return tuple(
+            host
+            for host in self.hosts
+            if host == self.control_plane or host.role is Role.CONTROL_PLANE
+        )
 
     @property
     def gpu_hosts(self) -> tuple[Host, ...]:
@@ -118,18 +129,25 @@ def check_name(name: str) -> str:
     return name
 
 
-def plan(name: str, gpu_hosts: int | None, subnet: str, *, cluster: bool) -> Testbed:
-    """Lay out a testbed of one control plane and some GPU hosts in a network.
+def plan(
+    name: str, gpu_hosts: int | None, subnet: str, *, cluster: bool, control_planes: int = 1
+) -> Testbed:
+    """Lay out a testbed of control planes and some GPU hosts in a network.
 
     Args:
         name: The testbed's name.
         gpu_hosts: How many GPU hosts, at least 0; None for a single host that is both.
         subnet: The podman network's addresses, as ``10.89.3.0/24``.
         cluster: Whether Kubernetes is to run on the hosts.
+        control_planes: How many control planes, unless a single host is both.
 
     Raises:
         TestbedError: The network has too few addresses.
     """
+    if not 1 <= control_planes <= MOST_CONTROL_PLANES:
+        raise progress.TestbedError(
+            f"a testbed has 1 to {MOST_CONTROL_PLANES} control planes, not {control_planes}"
+        )
     addresses = ipaddress.IPv4Network(subnet)
     last = 1 if gpu_hosts is None else gpu_hosts
     if FIRST_ADDRESS + last >= addresses.num_addresses - 1:
@@ -137,7 +155,15 @@ def plan(name: str, gpu_hosts: int | None, subnet: str, *, cluster: bool) -> Tes
     base = addresses.network_address + FIRST_ADDRESS
     hosts = []
     if gpu_hosts is not None:
-        hosts.append(Host(name="cp1", role=Role.CONTROL_PLANE, number=0, address=str(base)))
+        hosts += [
+            Host(
+                name=f"cp{number + 1}",
+                role=Role.CONTROL_PLANE,
+                number=0,
+                address=str(base - number),
+            )
+            for number in range(control_planes)
+        ]
     for number in range(1, last + 1):
         address = str(base + number)
         hosts.append(Host(name=f"gpu{number}", role=Role.GPU, number=number, address=address))

@@ -29,7 +29,12 @@ def build(*, kubernetes_too: bool = True, policy_scheduler: bool = False) -> Non
 
 
 def up(
-    name: str, *, gpu_hosts: int | None, with_cluster: bool, cards_file: pathlib.Path | None = None
+    name: str,
+    *,
+    gpu_hosts: int | None,
+    with_cluster: bool,
+    control_planes: int = 1,
+    cards_file: pathlib.Path | None = None,
 ) -> description.Testbed:
     """Start a testbed anew and return it; the rest of one of that name is removed first.
 
@@ -37,6 +42,7 @@ def up(
         name: Its name.
         gpu_hosts: How many GPU hosts; None for a single host that is the control plane, too.
         with_cluster: Whether Kubernetes runs on them.
+        control_planes: How many control planes, unless a single host is both.
         cards_file: A description of their cards; without it two linked A100 each.
 
     Raises:
@@ -47,7 +53,7 @@ def up(
     build(kubernetes_too=with_cluster)
     down(name)
     with progress.step(f"starting the hosts of {name}"):
-        testbed = _plan(name, gpu_hosts, with_cluster)
+        testbed = _plan(name, gpu_hosts, control_planes, with_cluster)
         _start(testbed, cards.describe(testbed, cards_file))
     if with_cluster:
         with progress.step(f"waiting for the cluster of {name}"):
@@ -61,9 +67,13 @@ def down(name: str) -> None:
     description.forget(name)
 
 
-def _plan(name: str, gpu_hosts: int | None, with_cluster: bool) -> description.Testbed:
+def _plan(
+    name: str, gpu_hosts: int | None, control_planes: int, with_cluster: bool
+) -> description.Testbed:
     subnet = hosts.create_network(name)
-    testbed = description.plan(name, gpu_hosts, subnet, cluster=with_cluster)
+    testbed = description.plan(
+        name, gpu_hosts, subnet, cluster=with_cluster, control_planes=control_planes
+    )
     testbed.state.mkdir(parents=True)
     description.save(testbed)
     (testbed.state / "inventory.yml").write_text(inventory.text(testbed))
@@ -98,8 +108,8 @@ def _entries(
     if keys is not None:
         if host.role is description.Role.GPU:
             entries += layout.gpu_node(host, keys)
-        if host == testbed.control_plane:
-            entries += layout.control_plane(testbed, keys)
+        if host in testbed.control_planes:
+            entries += layout.control_plane(testbed, host, keys)
     return entries
 
 
@@ -112,6 +122,6 @@ def _mounts(testbed: description.Testbed, host: description.Host) -> dict[str, p
         mounts[layout.SIMGPU_REPOSITORY] = repository.folder()
         if testbed.cluster:
             mounts[layout.IMAGES] = images.folder()
-    if testbed.cluster and host == testbed.control_plane:
+    if testbed.cluster and host in testbed.control_planes:
         mounts[layout.POLICY_PROGRAMS] = kubernetes.POLICY.bin
     return mounts

@@ -123,7 +123,8 @@ def test_a_gpu_host_has_the_nodes_identity_and_no_other_secret(
 
 
 def test_a_control_plane_has_what_kubeadm_makes(testbed: description.Testbed) -> None:
-    entries = {entry.path: entry for entry in pki.make(testbed).control_plane_files()}
+    made = pki.make(testbed).control_plane_files(testbed.control_plane)
+    entries = {entry.path: entry for entry in made}
 
     kubeadm = {"admin.conf", "scheduler.conf", "controller-manager.conf", "pki/ca.crt",
                "pki/ca.key", "pki/apiserver.crt", "pki/apiserver.key", "pki/sa.key", "pki/sa.pub",

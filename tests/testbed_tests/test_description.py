@@ -19,6 +19,24 @@ def test_a_plan_gives_every_host_an_address_and_gpu_hosts_pod_subnets(
     assert testbed.control_plane.name == "cp1"
 
 
+def test_further_control_planes_move_no_gpu_host(state_root: pathlib.Path) -> None:
+    planned = description.plan("paper", 1, "10.89.7.0/24", cluster=True, control_planes=3)
+    assert [(host.name, host.address) for host in planned.hosts] == [
+        ("cp1", "10.89.7.10"),
+        ("cp2", "10.89.7.9"),
+        ("cp3", "10.89.7.8"),
+        ("gpu1", "10.89.7.11"),
+    ]
+    assert planned.control_planes == planned.hosts[:3]
+    with pytest.raises(progress.TestbedError, match="1 to 9 control planes, not 10"):
+        description.plan("paper", 1, "10.89.7.0/24", cluster=True, control_planes=10)
+
+
+def test_a_single_host_is_the_control_plane_too() -> None:
+    planned = description.plan("paper", None, "10.89.7.0/24", cluster=True)
+    assert planned.control_planes == planned.gpu_hosts == planned.hosts
+
+
 def test_a_testbed_is_read_back_as_it_was_saved(testbed: description.Testbed) -> None:
     description.save(testbed)
 

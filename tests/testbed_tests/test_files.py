@@ -44,7 +44,7 @@ def test_an_enabled_unit_is_one_that_the_host_gets(testbed: description.Testbed)
     for host in testbed.hosts:
         entries = layout.common(testbed, host)
         if host == testbed.control_plane:
-            entries += layout.control_plane(testbed, keys)
+            entries += layout.control_plane(testbed, host, keys)
         else:
             entries += layout.gpu_node(host, keys)
         paths = {entry.path for entry in entries}
@@ -59,7 +59,8 @@ def test_an_enabled_unit_is_one_that_the_host_gets(testbed: description.Testbed)
 
 
 def test_the_policy_scheduler_is_there_but_not_started(testbed: description.Testbed) -> None:
-    paths = {entry.path for entry in layout.control_plane(testbed, pki.make(testbed))}
+    host, keys = testbed.control_plane, pki.make(testbed)
+    paths = {entry.path for entry in layout.control_plane(testbed, host, keys)}
 
     assert "/etc/systemd/system/kube-scheduler-1.22.service" in paths
     assert "/etc/systemd/system/multi-user.target.wants/kube-scheduler-1.22.service" not in paths

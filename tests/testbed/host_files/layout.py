@@ -51,19 +51,23 @@ def routes(testbed: description.Testbed, host: description.Host) -> str:
     return "\n".join(lines) + "\n"
 
 
-def control_plane(testbed: description.Testbed, keys: pki.ClusterPki) -> list[files.Entry]:
-    """Return the control plane: etcd, API server, controller manager and both schedulers."""
-    host = testbed.control_plane
-    started = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+def control_plane(
+    testbed: description.Testbed, host: description.Host, keys: pki.ClusterPki
+) -> list[files.Entry]:
+    """Return a control plane: API server, controller manager, both schedulers; the first's etcd."""
+    started = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"]
+    if host == testbed.control_plane:
+        started.insert(0, "etcd")
     units = (*started, "kube-scheduler-1.22")
     return [
-        *keys.control_plane_files(),
+        *keys.control_plane_files(host),
         *(
             files.template(
                 f"{unit}.service",
                 f"{SYSTEM_UNITS}/{unit}.service",
                 name=host.name,
                 address=host.address,
+                etcd=testbed.control_plane.address,
             )
             for unit in units
         ),

@@ -32,25 +32,21 @@ class ClusterPki:
     authority: certificates.Authority
     etcd_authority: certificates.Authority
     front_proxy_authority: certificates.Authority
+    accounts_key: tuple[bytes, bytes]  # private and public; it signs the tokens of accounts
 
-    @property
-    def server(self) -> str:
-        """Return the API server's URL."""
-        return f"https://{self.testbed.control_plane.address}:6443"
-
-    def kubeconfig(self, user: str, groups: tuple[str, ...] = ()) -> bytes:
-        """Return a kubeconfig for a new certificate of this user."""
+    def kubeconfig(self, user: str, groups: tuple[str, ...], host: description.Host) -> bytes:
+        """Return a kubeconfig for a new certificate of this user, and the API server of a host."""
         pair = self.authority.client(user, groups)
-        return certificates.kubeconfig(self.server, self.authority.pair.certificate, user, pair)
+        server = f"https://{host.address}:6443"
+        return certificates.kubeconfig(server, self.authority.pair.certificate, user, pair)
 
-    def admin_kubeconfig(self) -> bytes:
+    def admin_kubeconfig(self, host: description.Host) -> bytes:
         """Return the kubeconfig of an administrator."""
-        return self.kubeconfig("kubernetes-admin", ("system:masters",))
+        return self.kubeconfig("kubernetes-admin", ("system:masters",), host)
 
-    def control_plane_files(self) -> list[files.Entry]:
+    def control_plane_files(self, host: description.Host) -> list[files.Entry]:
         """Return the files of a control plane's /etc/kubernetes, as kubeadm lays them out."""
-        host = self.testbed.control_plane
-        private, public = certificates.signing_key()
+        private, public = self.accounts_key
         kubelet_client = self.authority.client("kube-apiserver-kubelet-client", ("system:masters",))
         front_proxy_client = self.front_proxy_authority.client("front-proxy-client")
         etcd_client = self.etcd_authority.client("kube-apiserver-etcd-client")
@@ -67,20 +63,23 @@ class ClusterPki:
             *_pair(f"{PKI}/etcd/ca", self.etcd_authority.pair),
             *_pair(
                 f"{PKI}/etcd/server",
-                self.etcd_authority.server("etcd-server", ("localhost", "127.0.0.1")),
+                self.etcd_authority.server("etcd-server", ("localhost", "127.0.0.1", host.address)),
             ),
             _secret(f"{PKI}/sa.key", private),
             files.File(f"{PKI}/sa.pub", public),
-            _secret(f"{KUBERNETES}/admin.conf", self.admin_kubeconfig()),
+            _secret(f"{KUBERNETES}/admin.conf", self.admin_kubeconfig(host)),
             *(
-                _secret(f"{KUBERNETES}/{name}.conf", self.kubeconfig(f"system:kube-{name}"))
+                _secret(
+                    f"{KUBERNETES}/{name}.conf", self.kubeconfig(f"system:kube-{name}", (), host)
+                )
                 for name in ("scheduler", "controller-manager")
             ),
         ]
 
     def gpu_host_files(self, host: description.Host) -> list[files.Entry]:
         """Return the files of a GPU host's /etc/kubernetes."""
-        identity = self.kubeconfig(f"system:node:{host.name}", ("system:nodes",))
+        server = self.testbed.control_plane
+        identity = self.kubeconfig(f"system:node:{host.name}", ("system:nodes",), server)
         return [
             files.File(f"{PKI}/ca.crt", self.authority.pair.certificate),
             _secret(f"{KUBERNETES}/kubelet.conf", identity),
@@ -94,13 +93,14 @@ def make(testbed: description.Testbed) -> ClusterPki:
         certificates.authority("kubernetes"),
         certificates.authority("etcd-ca"),
         certificates.authority("front-proxy-ca"),
+        certificates.signing_key(),
     )
     folder = testbed.state / "pki"
     folder.mkdir(mode=0o700)
     (folder / "ca.crt").write_bytes(pki.authority.pair.certificate)
     (folder / "ca.key").write_bytes(pki.authority.pair.key)
     testbed.kubeconfig.touch(mode=SECRET_MODE)
-    testbed.kubeconfig.write_bytes(pki.admin_kubeconfig())
+    testbed.kubeconfig.write_bytes(pki.admin_kubeconfig(testbed.control_plane))
     return pki
 
 
