@@ -118,6 +118,25 @@ def test_a_namespace_with_little_time_comes_to_each_node_in_turn(
     assert LAST in found
 
 
+def test_a_node_that_takes_another_namespaces_time_is_no_ones_first(
+    mini: MiniCluster, clock: SearchClock
+) -> None:
+    """One question for a pod that goes to a crowded node alone, and one for a pod of ours."""
+    mini.api.create("nodes", node("crowded", 4))
+    eventually(lambda: "crowded" in mini.service.cache.node_names)
+    for number in range(24):
+        bound(mini, f"crowd-{number}", "crowded", 10 + number % 7, 20)
+    clock.search, found = 0.08, []
+    for namespace in ("default", "pinned"):
+        mini.service._preempt_turns.used(namespace, 100)
+    for number in range(len(NAMES)):
+        clock.seconds += 5
+        pinned = create(mini, f"pinned-{number}", 200, "pinned")
+        assert preempt(mini, pinned, {"crowded": ["crowd-0"]}) == {}
+        found.append(ask(mini, create(mini, f"pod-{number}", 200)))
+    assert LAST in found
+
+
 def test_little_time_finds_victims_on_a_crowded_node(mini: MiniCluster, clock: SearchClock) -> None:
     """All sets of its pods take longer than a question has: each such question was in vain."""
     mini.api.create("nodes", node("crowded", 4))
