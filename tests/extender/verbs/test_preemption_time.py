@@ -93,6 +93,28 @@ def test_pods_that_had_no_time_are_woken_one_after_another() -> None:
     assert found == ["p0", "p2", ""]  # one is gone, and takes no other's turn
 
 
+def test_a_tenants_many_namespaces_leave_a_turn_to_others() -> None:
+    """Whichever asks first had the time: twenty that ask each second left none."""
+    clock = SearchClock()
+    turns = PreemptTurns(clock)
+
+    def ask(namespace: str) -> float:
+        seconds = turns.seconds(namespace)
+        turns.used(namespace, seconds)
+        if not seconds:
+            turns.again(waiting(namespace, None, namespace=namespace))
+        return seconds
+
+    found = []
+    for at in range(120):
+        clock.seconds += 1
+        for number in range(20):
+            ask(f"greedy-{number}")
+        if at >= 60 and at % 10 == 0:
+            found.append(ask("modest"))
+    assert any(found)
+
+
 def test_a_pod_whose_namespace_had_no_time_is_woken_once_it_has(
     mini: MiniCluster, clock: SearchClock
 ) -> None:
