@@ -12,7 +12,7 @@ from typing import Final
 
 from extender.cache import nominated
 from extender.cache.cache import ClusterCache
-from extender.cache.node_results import NodeResults, given_up
+from extender.cache.node_results import NOT_SEARCHED, NodeResults, given_up
 from extender.cache.nominated import NodeAfterTurns, NodeInTurn, NodesAfterTurns
 from extender.cache.pods import PodState
 from extender.cache.search_time import SearchTime
@@ -25,6 +25,7 @@ from gpustack.model.equivalence import (
     moved,
     result_of,
 )
+from gpustack.model.lru import LRUCache
 from gpustack.model.node import Node
 from gpustack.model.place import place, within
 from gpustack.model.placement import Placement, Placer
@@ -35,8 +36,8 @@ from gpustack.model.refusal import Reason, Refusal
 from gpustack.model.request import ANY, PodRequest
 
 _MOST_LOOKS: Final = 5  # at a node that changes while it is looked at
+_BEGINS_BYTES: Final = 4 << 20
 _NUMBERS_SECONDS: Final = 0.02  # for other cards within the quota; people wait for the words
-_NOT_SEARCHED: Final = REFUSED[Reason.NOT_SEARCHED]
 
 
 class NodeEvaluator:
@@ -52,7 +53,8 @@ class NodeEvaluator:
         self._results = _cache(policy)
         self._after_turns = NodesAfterTurns()
         self._last: tuple[ResultTable | None, NodeResults] = None, NodeResults((), ())
-        self._mended = 0  # the place of the last node that was asked again for the quota
+        # The node from which on a namespace's pods of a shape ask again for the quota.
+        self._begins: LRUCache[tuple[str, PodRequest], str] = LRUCache(_BEGINS_BYTES)
 
     @property
     def policy(self) -> Policy:
@@ -174,7 +176,7 @@ class NodeEvaluator:
         """Return what a node in a new state says; it costs a search at most."""
         allocations, by_name = self._view.allocations, table.request.uuids != ANY
         if time.is_over(of_node=self._view.hardware_changes.over(name, pod.namespace)):
-            return _NOT_SEARCHED
+            return NOT_SEARCHED
         with time, self._view.hardware_changes.search(name, pod.namespace):
             with self._view.lock:
                 node = allocations.node(name)
@@ -194,7 +196,7 @@ class NodeEvaluator:
         if answer is not None:
             return answer
         if time.is_over(of_node=self._view.hardware_changes.over(found.node.name, pod.namespace)):
-            return _NOT_SEARCHED
+            return NOT_SEARCHED
         with time, self._view.hardware_changes.search(found.node.name, pod.namespace):
             after = after or self._let_in(found)
             return table.ask(after.state, after.node)
@@ -202,7 +204,7 @@ class NodeEvaluator:
     def _ask(self, pod: PodState, name: str, placer: Placer, time: SearchTime) -> NodeResult | None:
         """Return what a node says to this very pod; None where it isn't known."""
         if time.is_over(of_node=self._view.hardware_changes.over(name, pod.namespace)):
-            return _NOT_SEARCHED
+            return NOT_SEARCHED
         with time, self._view.hardware_changes.search(name, pod.namespace):
             node = self.node(pod, name)
             if node is None:
@@ -216,7 +218,7 @@ class NodeEvaluator:
     ) -> None:
         """Replace the answers that the quota of the pod's namespace forbids."""
         verdicts: dict[object, tuple[Violation | None, bool]] = {}
-        forbidden: list[tuple[int, Node, Reason]] = []
+        forbidden: list[tuple[str, int, Node]] = []
         for at, (name, answer) in enumerate(zip(names, found, strict=True)):
             base = self._view.base(name)
             if base is None or answer.like is None:
@@ -237,37 +239,35 @@ class NodeEvaluator:
             found[at] = REFUSED[broken.reason]
             others = others or len({card.model for card in base.cards}) > 1
             if others and broken.reason is not Reason.POOL_FORBIDDEN:
-                forbidden.append((at, base, broken.reason))
-        # None of these answers is remembered: where time is short, the next question goes on.
-        forbidden.sort(key=lambda each: each[0] < self._mended)
+                forbidden.append((name, at, base))
+        # These answers aren't remembered: where time is short, the next question goes on.
+        begin = self._begins.get(key := (pod.namespace, _shape(pod))) or ""
+        forbidden.sort(key=lambda each: (each[0] < begin, each[0]))
         mended: dict[object, NodeResult] = {}
-        for at, base, reason in forbidden:
-            found[at] = self._mend(pod, base, reason, mended, time)
-            if not time.ran_out:
-                self._mended = at
+        for _, at, base in forbidden:
+            found[at] = self._mend(pod, base, mended, time)
+        rest = [number for number, (_, at, _) in enumerate(forbidden) if found[at] is NOT_SEARCHED]
+        if rest:  # the very first takes more time than a question has, or the node's own is over
+            first, _, _ = forbidden[rest[0] or 1 % len(forbidden)]
+            self._begins.put(key, first, key[1].size_bytes)
 
     def _mend(
-        self,
-        pod: PodState,
-        base: Node,
-        reason: Reason,
-        mended: dict[object, NodeResult],
-        time: SearchTime,
+        self, pod: PodState, base: Node, mended: dict[object, NodeResult], time: SearchTime
     ) -> NodeResult:
         """Ask a node again, for cards that the quota allows."""
         if time.is_over():
-            return _NOT_SEARCHED
-        node = self.node(pod, base.name)
-        if node is None:
-            return REFUSED[reason]
+            return NOT_SEARCHED
+        if (node := self.node(pod, base.name)) is None:
+            return REFUSED[Reason.NODE_UNKNOWN]
         alike = base.pool, hardware(node), node.uses, "" if _shape(pod).uuids == ANY else base.name
-        if alike not in mended:
-            placer = self.within_quota(pod, goes_on=time.goes_on)
-            asked = self._ask(pod, base.name, placer, time) or REFUSED[reason]
-            # A search that was ended refuses nothing: a later question may have more time.
-            ended = asked.reason is not None and time.was_ended
-            mended[alike] = _NOT_SEARCHED if ended else asked
-        return mended[alike]
+        if alike in mended:
+            return mended[alike]
+        placer = self.within_quota(pod, goes_on=time.goes_on)
+        asked = self._ask(pod, base.name, placer, time) or REFUSED[Reason.NODE_UNKNOWN]
+        # A search that was ended, or not made of this very node, refuses nothing.
+        if asked is NOT_SEARCHED or (asked.reason is not None and time.was_ended):
+            return NOT_SEARCHED
+        return mended.setdefault(alike, asked)
 
     def violation(self, pod: PodState, name: str) -> Violation | None:
         """Return what a node's answer breaks of the quota; costs a search where it isn't known."""

@@ -16,7 +16,7 @@ from gpustack.model.equivalence import REFUSED, NodeResult
 from gpustack.model.quota.claim import Choice
 from gpustack.model.refusal import Reason
 
-_NOT_SEARCHED: Final = REFUSED[Reason.NOT_SEARCHED]
+NOT_SEARCHED: Final = REFUSED[Reason.NOT_SEARCHED]
 _NO_STATE: Final = -1
 _FEW_OF: Final = 8  # so many nodes one may have changed lately
 
@@ -57,7 +57,7 @@ class NodeResults:
     @property
     def unsearched(self) -> bool:
         """Some node wasn't searched for lack of time: it may have room."""
-        return _NOT_SEARCHED in self.different
+        return NOT_SEARCHED in self.different
 
     @property
     def fits(self) -> bool:
@@ -123,6 +123,6 @@ def given_up(
     if not time.is_over():
         return ()
     found = map(states.get, itertools.islice(names, begin, None), itertools.repeat(_NO_STATE))
-    rest = list(map(by_state.get, found, itertools.repeat(_NOT_SEARCHED)))
-    few = rest.count(_NOT_SEARCHED) * _FEW_OF <= len(names)
+    rest = list(map(by_state.get, found, itertools.repeat(NOT_SEARCHED)))
+    few = rest.count(NOT_SEARCHED) * _FEW_OF <= len(names)
     return () if few and time.prolong() else rest

@@ -27,7 +27,8 @@ _MOST: Final = 10_000  # namespaces that are remembered
 
 # Of a node that has changed its record: ten thousand searches of a usual node, then one of 40 ms
 # each 8 s, for which no one of a hundred questions waits. All such nodes have twice that together,
-# and a namespace's questions a fourth of it.
+# and a namespace's questions a fourth of it. It leaves as much of the node's as it has used: a
+# tenant may have many namespaces, and a hundredth of the time is a hundred usual searches.
 _YOUNG_SECONDS: Final = 60.0
 _BURST_OF_CHANGED: Final = 2.0
 _PART_OF_CHANGED: Final = 0.005
@@ -76,6 +77,11 @@ class SearchShares:
             if own < self._least_seconds:
                 return _SMALL_PART * self._least_seconds if own > -self._debt_seconds else 0.0
             return max(self._least_seconds, min(own, self._together()))
+
+    def used(self, namespace: str) -> float:
+        """Return the seconds that still count as used."""
+        with self._lock:
+            return self._used_by(namespace)
 
     def use(self, namespace: str, seconds: float) -> None:
         """Count what a question has taken."""
@@ -200,7 +206,7 @@ class HardwareChanges:
             least_seconds=0.0,
             burst_seconds=of_namespace * _BURST_OF_CHANGED,
             part=of_namespace * _PART_OF_CHANGED,
-            together=_NAMESPACES_OF_CHANGED,
+            together=_MOST,  # the nodes' own bounds them
         )
 
     def learn(self, name: str) -> None:
@@ -218,7 +224,8 @@ class HardwareChanges:
         """
         if not self._is_young(name):
             return False
-        left = min(self._shares.left(name), self._of_namespaces.left(namespace))
+        for_others = self._of_namespaces.used(namespace)
+        left = min(self._shares.left(name) - for_others, self._of_namespaces.left(namespace))
         return left < _NEXT_OF_CHANGED
 
     @contextlib.contextmanager

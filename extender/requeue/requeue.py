@@ -103,11 +103,7 @@ class Requeue:
         """
         with self._cache.lock:
             activated = self._waiting.was_activated(pod.uid)
-        in_vain = (
-            activated
-            and not results.unsearched
-            and self._evaluator.of(pod, tuple(self._cache.node_names), time).fits
-        )
+        in_vain = activated and self._evaluator.of(pod, tuple(self._cache.node_names), time).fits
         with self._cache.lock:
             self._waiting.add(pod, in_vain=in_vain)
             if results.unsearched or self._cache.rooms != results.rooms:
@@ -115,7 +111,7 @@ class Requeue:
 
     def settled(self, uid: str) -> None:
         """Forget a pod that was placed. Hold the cache's lock."""
-        self._waiting.drop(uid)
+        self._waiting.drop(uid, took_room=True)
 
     def inherit(self, pods: Iterable[PodState]) -> None:
         """Take over pods that wait since before this process began."""
@@ -239,7 +235,7 @@ class Requeue:
         with self._cache.lock:
             pod = self._cache.pod(uid)
             if pod is None or not pod.placeable:
-                self._waiting.drop(uid)
+                self._waiting.drop(uid, took_room=pod is not None and bool(pod.node))
                 return None
             # One that was refused may have old cards, which end.
             return pod if self._cache.placement(uid) is None else None

@@ -43,7 +43,7 @@ class RoomSimulation:
         self._evaluator = evaluator
         self._time_of = time_of
         self._tried: set[str] = set()  # namespaces
-        self._unsearched: dict[Kind, str] = {}  # with the namespace whose time was over
+        self._unsearched: dict[Kind, set[str]] = {}  # with the namespaces whose time was over
         self._names = sorted(cache.node_names)
         self._nodes: dict[str, Node] = {}  # those on which a pod was let in
         self._open: dict[Kind, collections.deque[str]] = {}
@@ -83,12 +83,13 @@ class RoomSimulation:
     def _open_to(self, pod: PodState) -> collections.deque[str]:
         kind, namespace = self._kind(pod), pod.namespace
         # Another namespace has time of its own for what this one's was over for.
-        if kind not in self._open or self._unsearched.get(kind, namespace) != namespace:
+        over = self._unsearched.get(kind, {namespace})
+        if kind not in self._open or namespace not in over:
             results = self._evaluator.of(pod, self._names, self._time_of(namespace))
             self._open[kind] = collections.deque(name for name, _ in results.ranked())
             self._unsearched.pop(kind, None)
             if results.unsearched:
-                self._unsearched[kind] = namespace
+                self._unsearched[kind] = {*over, namespace}
         return self._open[kind]
 
     def _kind(self, pod: PodState) -> Kind:

@@ -73,10 +73,12 @@ class _Namespace:
     Attributes:
         pods: all, in the order in which they came.
         in_vain: when those were activated last that took no room so far, in that order.
+        gone_in_vain: the same of those that are gone, or ask something else by now.
     """
 
     pods: dict[str, None] = field(default_factory=dict)
     in_vain: dict[str, float] = field(default_factory=dict)
+    gone_in_vain: float = _NEVER
 
 
 class UnschedulablePods:
@@ -100,7 +102,7 @@ class UnschedulablePods:
         """Remember a refused pod; ``in_vain``: it was activated for room that there is still."""
         kind = kind_of(pod)
         if self._where.get(pod.uid) != kind:
-            known = self.drop(pod.uid)
+            known = self.drop(pod.uid, took_room=False)
             entry = known or UnschedulablePod(uid=pod.uid, since=self._clock())
             if kind not in self._queues:
                 self._queues[kind] = Queue(kind=kind, looked=self.looks)
@@ -112,7 +114,7 @@ class UnschedulablePods:
             self._namespaces[pod.namespace].in_vain.pop(pod.uid, None)
         if len(self._where) > _MOST:
             largest = max(self._namespaces.values(), key=lambda each: len(each.pods))
-            self.drop(next(iter(largest.pods)))
+            self.drop(next(iter(largest.pods)), took_room=False)
 
     def moved(self, pod: PodState) -> bool:
         """Say whether a waiting pod asks something else by now, and stands in another queue then.
@@ -124,8 +126,12 @@ class UnschedulablePods:
         self.add(pod, in_vain=False)
         return True
 
-    def drop(self, uid: str) -> UnschedulablePod | None:
-        """Forget a pod; returns what was known."""
+    def drop(self, uid: str, *, took_room: bool) -> UnschedulablePod | None:
+        """Forget a pod; returns what was known.
+
+        Its user may delete or change one that took no room: that gives its namespace no better
+        place.
+        """
         kind = self._where.pop(uid, None)
         if kind is None:
             return None
@@ -135,7 +141,9 @@ class UnschedulablePods:
             del self._queues[kind]
         theirs = self._namespaces[queue.namespace]
         del theirs.pods[uid]
-        theirs.in_vain.pop(uid, None)
+        moment = theirs.in_vain.pop(uid, _NEVER)
+        if not took_room:
+            theirs.gone_in_vain = max(theirs.gone_in_vain, moment)
         if not theirs.pods:
             del self._namespaces[queue.namespace]
         return entry
@@ -157,8 +165,9 @@ class UnschedulablePods:
     def place(self, entry: UnschedulablePod) -> float:
         """Return since when a pod counts as waiting, among those of all namespaces."""
         kind = self._where.get(entry.uid)
-        in_vain = {} if kind is None else self._namespaces[kind[1]].in_vain
-        return max(entry.since, next(reversed(in_vain.values()), _NEVER))
+        theirs = _Namespace() if kind is None else self._namespaces[kind[1]]
+        last = next(reversed(theirs.in_vain.values()), _NEVER)
+        return max(entry.since, last, theirs.gone_in_vain)
 
     def was_activated(self, uid: str) -> bool:
         """Say whether a pod was activated since it was refused first."""

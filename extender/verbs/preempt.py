@@ -28,6 +28,7 @@ from extender.verbs.outcome import NOT_OURS, Outcome, bad_request
 from extender.verbs.pod_lookup import FindPod
 from extender.verbs.preempt_turns import PreemptTurns
 from gpustack.model.cluster.cluster import Tenant
+from gpustack.model.lru import LRUCache
 from gpustack.model.node import Node
 from gpustack.model.place import within
 from gpustack.model.placement import Placement
@@ -50,6 +51,7 @@ logger = logging.getLogger(__name__)
 _TRIES: Final = 20_000
 _FEWEST_TRIES: Final = 50
 _LOWEST: Final = -(1 << 31)
+_NAMES_BYTES: Final = 1024  # of a namespace and a node
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ class Preempt:
     find: FindPod
     budgets: PodDisruptionBudgets
     turns: PreemptTurns | None = None
-    _first: str = field(default="", init=False)  # the node at which the next question begins
+    # The node at which a namespace's next question begins.
+    _first: LRUCache[str, str] = field(default_factory=lambda: LRUCache(1 << 20), init=False)
 
     def __call__(self, args: PreemptionArgs, deadline: Deadline) -> Outcome:
         """Name the pods that must end; the answer is an ExtenderPreemptionResult.
@@ -114,13 +117,15 @@ class Preempt:
         limits = _Limits(self.budgets.now, tries, deadline, began + seconds)
         answer: dict[str, NodeVictims] = {}
         ended_early = not seconds
-        order = sorted(proposed, key=lambda name: (name < self._first, name)) if seconds else []
+        first = self._first.get(pod.namespace) or ""
+        order = sorted(proposed, key=lambda name: (name < first, name)) if seconds else []
         for at, name in enumerate(order):
             try:
                 victims_there = self._of_node(pod, name, proposed[name], limits)
             except TimeOver:
                 # One that takes more time than a question has is passed over.
-                self._first, ended_early = order[at or 1 % len(order)], True
+                self._first.put(pod.namespace, order[at or 1 % len(order)], _NAMES_BYTES)
+                ended_early = True
                 break
             if victims_there is not None:
                 answer[name] = victims_there

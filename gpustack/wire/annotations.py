@@ -23,6 +23,9 @@ _TIME: Final = re.compile(_NUMBER)
 _MINORS: Final = re.compile(rf"{_NUMBER}(?:,{_NUMBER})*")
 # Of a list of cards: UUIDs of 40 characters (GPU-, and 36) of as many cards as a node may have.
 _LONGEST: Final = 256 * 41
+# Of one: NVML_DEVICE_UUID_V2_BUFFER_SIZE of nvml.h, as in a node's record.
+_LONGEST_UUID: Final = 96
+_LONGEST_NODE: Final = 253  # of any name of the API
 
 
 class BadAnnotation(GpustackError, ValueError):
@@ -141,6 +144,8 @@ def _decided_node(keys: Keys, annotations: Mapping[str, str], bound: str) -> str
     where = annotations.get(keys.predicate_node, bound)
     if not where:
         raise BadAnnotation(keys.predicate_node, "is missing; the decision names no node")
+    if len(where) > _LONGEST_NODE:
+        raise BadAnnotation(keys.predicate_node, f"{quoted(where)} is no node's name")
     if bound and where != bound:
         raise BadAnnotation(
             keys.predicate_node, f"says {quoted(where)}, but the pod runs on {quoted(bound)}"
@@ -231,7 +236,8 @@ def _uuids(keys: Keys, annotations: Mapping[str, str], asked: ContainerRequest) 
         return [""] * asked.card_count
     text = annotations[key]
     uuids = text.split(",") if len(text) <= _LONGEST else []
-    if not uuids or not all(uuids) or len(set(uuids)) != len(uuids):
+    possible = all(0 < len(each) <= _LONGEST_UUID for each in uuids)
+    if not uuids or not possible or len(set(uuids)) != len(uuids):
         raise BadAnnotation(key, f"{quoted(text)} is not a list of different card UUIDs")
     if len(uuids) != asked.card_count:
         raise BadAnnotation(key, f"{len(uuids)} UUIDs for {asked.card_count} card(s)")

@@ -164,6 +164,16 @@ def test_a_decision_of_endless_cards_is_not_kept() -> None:
     assert state.decision is None
 
 
+@pytest.mark.parametrize("key", [KEYS.predicate_node, f"{KEYS.uuid_prefix}0"])
+def test_a_decision_of_endless_names_is_not_kept(key: str) -> None:
+    """Where no admission policy is, any user writes 250 KB of them on each pod that waits."""
+    value = pod("p", 50, 32)
+    decided = {KEYS.predicate_time: "1", KEYS.predicate_node: "x", f"{KEYS.idx_prefix}0": "0"}
+    annotations = {**decided, f"{KEYS.uuid_prefix}0": "GPU-0", key: "x" * 10_000}
+    value["metadata"] |= {"uid": "p", "resourceVersion": "1", "annotations": annotations}
+    assert read_pod(KEYS, value).decision is None
+
+
 def short(first: int) -> list[str]:
     """Return 16 KiB of names that are as short as so many different ones can be."""
     numbers = range(first * 5_000, (first + 1) * 5_000)

@@ -1,11 +1,13 @@
 """A node that says other cards each moment is searched anew in each question, for so long."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from extender.cache.node_evaluator import NodeEvaluator
+from extender.cache.node_results import NodeResults
 from extender.cache.search_time import HardwareChanges, SearchTime
 from gpustack.model.node import Node
 from gpustack.model.place import place
@@ -58,7 +60,7 @@ def test_a_node_that_changes_each_moment_is_searched_for_so_long() -> None:
         assert said.of("n1").reason is None
         reasons.append(said.of("n0").reason)
         assert said.unsearched is time.ran_out is (reasons[-1] is not None)
-    assert reasons[:20] == [None] * 20
+    assert reasons[:15] == [None] * 15
     assert reasons[25:].count(None) <= 1
     assert set(reasons) == {None, Reason.NOT_SEARCHED}
     clock.seconds += 60
@@ -85,7 +87,7 @@ def test_a_node_that_rewrites_its_pods_is_searched_for_so_long(ends: bool) -> No
         reasons.append(evaluator.of(asked, NAMES, SearchTime(1.0, clock)).of("n0").reason)
         if ends:
             seen.pod_event("MODIFIED", running(held, placement, finished=True))
-    assert reasons[:20] == [None] * 20
+    assert reasons[:15] == [None] * 15
     assert reasons[25:].count(None) <= 1
 
 
@@ -160,3 +162,30 @@ def test_a_node_that_has_gone_is_forgotten() -> None:
     assert changes.over("n0", "default")
     changes.forget("n0")
     assert not changes.over("n0", "default")
+
+
+@pytest.mark.parametrize("namespaces", [4, 30])
+@pytest.mark.parametrize("nodes", [1, 8])
+def test_a_tenants_many_namespaces_hide_no_changed_node_from_others(
+    namespaces: int, nodes: int
+) -> None:
+    """Each has time of its own; together they take all that a node has, or that all have."""
+    clock, cpu, took = SearchClock(), itertools.count(), 0.01
+    seen, names = view(clock=clock), tuple(f"n{at}" for at in range(nodes))
+    seen.hardware_changes = HardwareChanges(clock, lambda: next(cpu) * took)
+    for at, name in enumerate(names):
+        seen.set_node(known(host(name, 2)))
+        seen.node_event("MODIFIED", known(replace(host(name, 2), uses=(Use(cores=at + 1), IDLE))))
+    evaluator = NodeEvaluator(seen)
+
+    def ask(namespace: str, request: PodRequest) -> NodeResults:
+        clock.seconds += 0.01
+        asked = waiting(f"{namespace}{clock.seconds}", request, namespace=namespace)
+        return evaluator.of(asked, names, SearchTime(1.0, clock))
+
+    odd = [machines.pod((99, 1), models=Selector(exclude=(f"x{at}",))) for at in range(600)]
+    assert ask("greedy1", odd[0]).fits
+    said = [ask(f"greedy{at % namespaces}", each) for at, each in enumerate(odd)]
+    assert any(each.unsearched for each in said[-30:])
+    cpu, took = itertools.count(), 0.0002  # as usual
+    assert not any(ask("modest", machines.pod((10, at + 1))).unsearched for at in range(5))

@@ -93,6 +93,28 @@ def test_pods_that_had_no_time_are_woken_one_after_another() -> None:
     assert found == ["p0", "p2", ""]  # one is gone, and takes no other's turn
 
 
+def test_a_tenants_many_namespaces_leave_a_turn_to_others() -> None:
+    """Whichever asks first had the time: twenty that ask each second left none."""
+    clock = SearchClock()
+    turns = PreemptTurns(clock)
+
+    def ask(namespace: str) -> float:
+        seconds = turns.seconds(namespace)
+        turns.used(namespace, seconds)
+        if not seconds:
+            turns.again(waiting(namespace, None, namespace=namespace))
+        return seconds
+
+    found = []
+    for at in range(120):
+        clock.seconds += 1
+        for number in range(20):
+            ask(f"greedy-{number}")
+        if at >= 60 and at % 10 == 0:
+            found.append(ask("modest"))
+    assert any(found)
+
+
 def test_a_pod_whose_namespace_had_no_time_is_woken_once_it_has(
     mini: MiniCluster, clock: SearchClock
 ) -> None:
@@ -114,6 +136,25 @@ def test_a_namespace_with_little_time_comes_to_each_node_in_turn(
     clock.search, found = 0.04, []
     for number in range(len(NAMES)):
         clock.seconds += 2.5
+        found.append(ask(mini, create(mini, f"pod-{number}", 200)))
+    assert LAST in found
+
+
+def test_a_node_that_takes_another_namespaces_time_is_no_ones_first(
+    mini: MiniCluster, clock: SearchClock
+) -> None:
+    """One question for a pod that goes to a crowded node alone, and one for a pod of ours."""
+    mini.api.create("nodes", node("crowded", 4))
+    eventually(lambda: "crowded" in mini.service.cache.node_names)
+    for number in range(24):
+        bound(mini, f"crowd-{number}", "crowded", 10 + number % 7, 20)
+    clock.search, found = 0.08, []
+    for namespace in ("default", "pinned"):
+        mini.service._preempt_turns.used(namespace, 100)
+    for number in range(len(NAMES)):
+        clock.seconds += 5
+        pinned = create(mini, f"pinned-{number}", 200, "pinned")
+        assert preempt(mini, pinned, {"crowded": ["crowd-0"]}) == {}
         found.append(ask(mini, create(mini, f"pod-{number}", 200)))
     assert LAST in found
 
