@@ -1,0 +1,58 @@
+"""What a service account's token says of itself: a JWT (RFC 7519), whose signature isn't checked.
+
+The API server checks it; its readers here only want to know when to ask for the next one, and what
+that must be bound to.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import NamedTuple
+
+# Renewed once a third of its time is used: a server that is away for long, or a host without power,
+# then has two thirds left. With a third left, the renewal has failed for as long.
+_THIRDS = 3
+
+
+class BadToken(ValueError):
+    """A text is no token of a service account that is bound to a Secret."""
+
+
+class Claims(NamedTuple):
+    """Whose token it is, what it is bound to, and its time in seconds since 1970."""
+
+    namespace: str
+    account: str
+    secret: str
+    secret_uid: str
+    begins: int
+    ends: int
+
+    def is_due(self, now: float, seconds: int) -> bool:
+        """Say whether the next one is to be asked for: one that lasts longer than told is, too."""
+        whole = self.ends - self.begins
+        return whole > seconds or now >= self.begins + whole / _THIRDS
+
+    def is_late(self, now: float) -> bool:
+        """Say whether a renewal is so late that a person must look at it."""
+        return self.ends - now < (self.ends - self.begins) / _THIRDS
+
+
+def read(token: str) -> Claims:
+    """Return the claims of a token.
+
+    Raises:
+        BadToken: it is none, or isn't bound to a Secret.
+    """
+    try:
+        payload = token.split(".")[1]
+        found = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        ours = found["kubernetes.io"]
+        return Claims(
+            str(ours["namespace"]), str(ours["serviceaccount"]["name"]),
+            str(ours["secret"]["name"]), str(ours["secret"]["uid"]),
+            int(found["iat"]), int(found["exp"]),
+        )  # fmt: skip
+    except (ValueError, TypeError, LookupError, RecursionError, OverflowError) as error:
+        raise BadToken("is no token of a service account that is bound to a Secret") from error
