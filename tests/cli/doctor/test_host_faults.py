@@ -171,7 +171,8 @@ FAULTS: dict[str, tuple[Fault, str, str, str]] = {
         "tokens", "fail", "has expired",
     ),
     "the extender's token is missing": (
-        lambda host: (host.tokens / "gpustack-extender").unlink(), "tokens", "fail", "can't be read",
+        lambda host: (host.tokens / "gpustack-extender").unlink(),
+        "tokens", "fail", "can't be read",
     ),
     "the timer doesn't renew the own scheduler's token": (
         of_daemon("gpustack-scheduler", token(days_left=0.9, days_whole=3)),
