@@ -249,8 +249,8 @@ def test_a_host_without_cards_has_its_scheduler_checked(host: GoodHost) -> None:
     shutil.rmtree(host.paths.modules)
     findings, left_out = examine(host)
     assert bad(findings) == []
-    assert [each.check for each in findings] == ["scheduler-entry", "metrics"]
-    assert len(left_out) == len(CHECKS) - 2
+    assert [each.check for each in findings] == ["tokens", "scheduler-entry", "metrics"]
+    assert len(left_out) == len(CHECKS) - 3
     host.scheduler.unlink()
     findings, left_out = examine(host)
     assert bad(findings) == [

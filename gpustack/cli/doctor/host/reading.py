@@ -13,7 +13,7 @@ import gpustack
 from gpustack.cli.doctor.host import driver, facts, local_files, metrics_listener, services
 from gpustack.cli.doctor.host.facts import Credential, HostFacts, NvmlAnswer
 from gpustack.model.errors import GpustackError
-from gpustack.wire.config import load_config
+from gpustack.wire.config import ConfigError, load_config
 
 AGENT_CONFIG: Final = pathlib.Path("/etc/gpustack/agent.yml")
 EXTENDER_CONFIG: Final = pathlib.Path("/etc/gpustack/extender.yml")
@@ -86,11 +86,12 @@ def _read_tokens(reader: "_Reader", config: pathlib.Path) -> tuple[Credential, .
         reader.absent[facts.TOKENS] = f"there is no {config}: no extender runs here"
         return ()
 
-    def tokens() -> tuple[Credential, ...]:
-        named = load_config(config, "extender")["kubeconfig"]
-        return local_files.daemon_tokens(pathlib.Path(named))
-
-    return reader.take(facts.TOKENS, tokens) or ()
+    try:
+        named = pathlib.Path(load_config(config, "extender")["kubeconfig"])
+    except ConfigError:  # which the check of metrics says
+        reader.absent[facts.TOKENS] = f"{config} can't be read"
+        return ()
+    return reader.take(facts.TOKENS, lambda: local_files.daemon_tokens(named)) or ()
 
 
 def _read_driver(reader: "_Reader", where: HostLocations, found: HostFacts) -> HostFacts:
