@@ -31,6 +31,18 @@ def test_no_token_is_without_an_end() -> None:
     assert "never" not in table
 
 
+def test_a_rollback_puts_the_kubeconfig_of_before_back() -> None:
+    # 0.1.0 reads a token file once, and would stand still when that token has ended
+    kept = layout.load(layout.ROOT / "roles/host_snapshot/vars/main.yml")["__host_snapshot_own"]
+    written = layout.load(layout.ROOT / "roles/gpustack_extender/tasks/tokens.yml")
+    (kubeconfig,) = [
+        task["ansible.builtin.copy"]["dest"]
+        for task in written
+        if task["name"] == "Write the kubeconfig"
+    ]
+    assert kubeconfig in kept["control_plane"]
+
+
 @pytest.mark.parametrize("account", objects("ServiceAccount"))
 def test_no_pod_is_given_an_accounts_token(account: str) -> None:
     assert "automountServiceAccountToken: false" in account.splitlines()

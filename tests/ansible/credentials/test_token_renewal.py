@@ -111,6 +111,7 @@ def test_a_token_that_is_due_is_renewed_with_itself(host: HostTokens, api: Api) 
         (0.7, 1, False),  # the server's own limit is an hour
         (0.6, 1, True),
         (95, 96, True),  # longer than the site wants by now
+        (75, 72, True),  # by this host's clock it begins in three hours
         (-1, 72, True),  # by a clock that may be wrong: the server says whether it has ended
     ],
 )

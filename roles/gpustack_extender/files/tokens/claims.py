@@ -13,6 +13,7 @@ from typing import NamedTuple
 # Renewed once a third of its time is used: a server that is away for long, or a host without power,
 # then has two thirds left. With a third left, the renewal has failed for as long.
 _THIRDS = 3
+_CLOCK_SECONDS = 3600  # by which clocks of host and API server may differ
 
 
 class BadToken(ValueError):
@@ -30,9 +31,14 @@ class Claims(NamedTuple):
     ends: int
 
     def is_due(self, now: float, seconds: int) -> bool:
-        """Say whether the next one is to be asked for: one that lasts longer than told is, too."""
+        """Say whether the next one is to be asked for.
+
+        So is one that lasts longer than told, or by this host's clock begins hours from now: what
+        is left by a clock that is wrong can't be told.
+        """
         whole = self.ends - self.begins
-        return whole > seconds or now >= self.begins + whole / _THIRDS
+        used = now - self.begins
+        return whole > seconds or used >= whole / _THIRDS or used < -_CLOCK_SECONDS
 
     def is_late(self, now: float) -> bool:
         """Say whether a renewal is so late that a person must look at it."""
