@@ -2,6 +2,7 @@
 
 import re
 
+import jinja2
 import pytest
 
 from tests.ansible import layout
@@ -53,3 +54,16 @@ def test_an_account_asks_for_tokens_of_its_own_alone(rights: str) -> None:
     (name,) = re.findall(r"(?m)^  name: (.+)$", rights)
     rule = rights.partition("resources: [serviceaccounts/token]")[2]
     assert rule.lstrip().startswith(f"resourceNames: [{name}]\n    verbs: [create]\n")
+
+
+@pytest.mark.parametrize(
+    ("hours", "allowed"), [(0, False), (1, True), ("72", True), (720, True), (721, False)]
+)
+def test_preflight_refuses_tokens_without_an_end(hours: object, allowed: bool) -> None:
+    (check,) = (
+        task["ansible.builtin.assert"]["that"]
+        for task in layout.load(layout.ROOT / "roles/gpustack_extender/tasks/preflight.yml")
+        if "token_hours" in str(task.get("ansible.builtin.assert"))
+    )
+    condition = jinja2.Environment(autoescape=True).compile_expression(check)
+    assert condition(gpustack_extender_token_hours=hours) is allowed
