@@ -10,6 +10,7 @@ import yaml
 
 from tests.ansible import layout
 from tests.ansible.api_server import node, serving
+from tests.ansible.credentials.test_secrets import cluster as whole_cluster
 from tests.ansible.rendering import ansible, run_role, words
 
 pytestmark = pytest.mark.long
@@ -116,3 +117,32 @@ def test_hosts_know_the_api_server_by_the_administrators_authority(
         f"--extra-vars={json.dumps(variables)}", f"{tmp_path}/play.yml",
     )  # fmt: skip
     assert done.stdout.partition("<")[2].partition(">")[0] == taken, done.stdout
+
+
+def test_the_kubeconfigs_of_hosts_hold_no_token(tmp_path: pathlib.Path) -> None:
+    told = "{{ [cluster_objects_extender_kubeconfig, cluster_objects_scheduler_kubeconfig] }}"
+    with whole_cluster(tmp_path) as kubeconfig:
+        variables = {
+            "cluster_objects_kubeconfig": str(kubeconfig),
+            "cluster_objects_scheduler": True,
+        }
+        role = {"import_role": {"name": "cluster_objects"}, "vars": variables}
+        file = str(tmp_path / "told")
+        write = {"copy": {"content": told, "dest": file, "mode": "0600"}}
+        play = {"hosts": "cp1", "gather_facts": False, "tasks": [role, write]}
+        (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+        done = ansible(
+            "ansible-playbook", "--inventory=cp1,", "--connection=local", f"{tmp_path}/play.yml"
+        )
+        server = json.loads(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    assert done.returncode == 0, done.stdout
+    for name, found in zip(
+        ("gpustack-extender", "gpustack-scheduler"), json.loads(pathlib.Path(file).read_text()),
+        strict=True,
+    ):  # fmt: skip
+        assert found["users"] == [
+            {"name": name, "user": {"tokenFile": f"/etc/gpustack/tokens/{name}"}}
+        ]
+        assert found["clusters"] == [{"name": "cluster", "cluster": {"server": server}}]
+        assert found["contexts"][0]["context"] == {"cluster": "cluster", "user": name}
+        assert found["current-context"] == found["contexts"][0]["name"]
