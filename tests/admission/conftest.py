@@ -13,6 +13,7 @@ from tests.admission.site import (
     ENDLESS,
     PLAIN,
     PODS,
+    RENEWAL,
     SPARED,
     USER_KEYS,
     Json,
@@ -21,6 +22,7 @@ from tests.admission.site import (
     node,
     pod,
     pool_label,
+    refusal,
 )
 from tests.cluster.kubectl import wait_for
 from tests.control_plane import identity, plane
@@ -91,6 +93,7 @@ def guarded(control: plane.ControlPlane, folder: pathlib.Path, **variables: obje
         "user keys": lambda: made.denied(pod(annotations={KEYS.gpu_topology: ","})),
         "nodes": lambda: made.patched("/api/v1/nodes/gpu1", pool_label("x"), made.node),
         "extender": lambda: bind(made.extender, asked, annotations={"example.org/a": ""}),
+        "tokens": lambda: refusal(lambda: made.extender.post(RENEWAL, {"spec": {}})),
     }
     for name, probe in probes.items():
         wait_for(f"the policy of {name} to hold", probe, seconds=30)

@@ -12,6 +12,7 @@ from tests.scheduling.cluster import container
 
 PODS: Final = "/api/v1/namespaces/default/pods"
 POOL: Final = "gaia.tencent.com/gpu-pool"
+RENEWAL: Final = "/api/v1/namespaces/kube-system/serviceaccounts/gpustack-extender/token"
 MIRROR: Final = "kubernetes.io/config.mirror"
 USER_KEYS: Final = names_of(KEYS)
 SPARED: Final = "system:serviceaccount:kube-system:placer"

@@ -9,11 +9,12 @@ from gpustack.adapters.kube import KubeClient, KubeError
 from tests.admission.site import PLAIN, PODS, pod, refusal
 from tests.admission.test_upgrade import play
 from tests.cluster.kubectl import wait_for
-from tests.control_plane import identity, plane
+from tests.control_plane import plane
 
 pytestmark = pytest.mark.testbed
 
 OWN: Final = {"kube_scheduler_manager": "own"}
+LABELS: Final = {"app.kubernetes.io/name": "gpustack-token"}
 _CORE: Final = "/api/v1/namespaces/kube-system"
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _LEASE: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -46,10 +47,11 @@ def test_its_account_and_its_name_come_and_go(tmp_path: pathlib.Path) -> None:
     folder.mkdir()
     with plane.start(folder) as control:
         admin = KubeClient.from_kubeconfig(control.admin)
-        # no controller fills the tokens' Secrets here
-        for each in (*identity.rbac_objects(), *identity.rbac_objects("scheduler_rbac")):
-            if each["kind"] == "Secret":
-                admin.post(f"{_CORE}/secrets", {**each, "data": {"token": "eA=="}})
+        # what 0.1.0 and a host leave; no controller fills the first here
+        endless = {"type": "Opaque", "metadata": {"name": "gpustack-extender"}}
+        bound = {"metadata": {"name": "gpustack-scheduler.a", "labels": LABELS}}
+        for each in (endless, bound):
+            admin.post(f"{_CORE}/secrets", each)
         play(tmp_path, control.admin, "main", **OWN)
         assert play(tmp_path, control.admin, "main", **OWN) == "0"
         laid = ours(admin)

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.testbed
 _POLICY: Final = (
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/gpustack-extender"
 )
-_SECRETS: Final = "/api/v1/namespaces/kube-system/secrets"
 
 
 def play(folder: pathlib.Path, kubeconfig: pathlib.Path, part: str, **more: object) -> str:
@@ -46,13 +45,11 @@ def test_an_older_extender_writes_until_its_right_is_taken_back(tmp_path: pathli
     with plane.start(folder) as control:
         admin = KubeClient.from_kubeconfig(control.admin)
         extender = KubeClient.from_kubeconfig(identity.extender_kubeconfig(control))
-        # the role as an older release left it; no controller fills the token's Secret here
+        # the role as an older release left it
         role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/gpustack-extender"
         rules = admin.get(role)["rules"]
         rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]})
         admin.patch(role, {"rules": rules})
-        token = next(each for each in identity.rbac_objects() if each["kind"] == "Secret")
-        admin.post(_SECRETS, {**token, "data": {"token": "eA=="}})
         path = f"{PODS}/{admin.post(PODS, pod())['metadata']['name']}"
 
         def write(number: int) -> str:

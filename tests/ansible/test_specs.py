@@ -13,8 +13,8 @@ ENTRY_POINTS = (
 )  # fmt: skip
 # A name that is another role's inner file.
 OWN_ENTRY_POINTS = {
-    "cluster_objects": ("forget", "try_node"),
-    "gpustack_extender": ("trust", "finish"),
+    "cluster_objects": ("forget", "remove_tokens", "tokens", "try_node"),
+    "gpustack_extender": ("tokens", "trust", "finish"),
     "gpustack_hook": ("same_paths",),
     "host_snapshot": ("take", "look", "done", "ready", "restore"),
     "node_maintenance": ("restore",),

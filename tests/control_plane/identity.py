@@ -24,10 +24,7 @@ _COLLECTIONS: Final = {
 
 
 def extender_kubeconfig(plane: ControlPlane) -> pathlib.Path:
-    """Create the role's account and rights and return a kubeconfig with a token of that account.
-
-    No controller fills the role's Secret here, so the API server is asked for the token.
-    """
+    """Create the role's account and rights and return a kubeconfig with a token of that account."""
     return _kubeconfig(plane, rbac_objects(), "__cluster_objects_name")
 
 

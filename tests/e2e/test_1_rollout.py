@@ -2,9 +2,11 @@
 
 import pathlib
 import re
+from typing import Any
 
 import pytest
 
+from gpustack.wire.files import certificates
 from tests.cluster import workloads
 from tests.cluster.drift import differences
 from tests.cluster.kubectl import wait_for
@@ -14,6 +16,8 @@ from tests.testbed import root
 pytestmark = pytest.mark.testbed
 
 SCHEDULER = "/etc/kubernetes/scheduler-config.yaml"
+RENEWAL = "/opt/gpustack/tokens/settings.json"
+FILE = "/etc/gpustack/tokens/gpustack-extender"
 # What a hand changes on a host.
 EDITS = {
     "a setting of the agent": ("gpu1", "sed -i s/info/debug/ /etc/gpustack/agent.yml"),
@@ -74,6 +78,70 @@ def test_hosts_have_the_versions_that_the_reference_names(site: Site) -> None:
         shown = site.on(host, "dpkg-query", "--show", "--showformat=${Version}", package)
         [version] = re.findall(r"^\d+\.\d+\.\d+", shown)
         assert f"| {name} of Debian {debian} | {version} |" in page
+
+
+def test_the_extenders_token_ends_and_its_host_renews_it(site: Site) -> None:
+    secrets = {each["metadata"]["name"]: each["type"] for each in secrets_of(site)}
+    assert list(secrets.values()) == ["Opaque"]
+    assert all(name.startswith("gpustack-extender.cp1-") for name in secrets)
+    before = token_of(site)
+    assert lasting(before) == 72 * 3600
+    try:
+        # as if a third were used: it lasts longer than the site wants
+        site.on("cp1", "sed", "-i", "s/259200/255600/", RENEWAL)
+        site.on("cp1", "systemctl", "start", "gpustack-token.service")
+    finally:
+        site.on("cp1", "sed", "-i", "s/255600/259200/", RENEWAL)
+    after = token_of(site)
+    assert lasting(after) == 71 * 3600
+    assert place_share(site, "renewed")
+    assert site.on("cp1", "stat", "-c", "%U:%G %a", FILE) == "root:gpustack-extender 640\n"
+
+
+@pytest.mark.nightly
+def test_rotate_ends_tokens_while_the_extender_goes_on(site: Site) -> None:
+    annotations = {"kubernetes.io/service-account.name": "gpustack-extender"}
+    metadata = {"name": "gpustack-extender", "namespace": "kube-system", "annotations": annotations}
+    endless = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    site.kubectl.apply({**endless, "type": "kubernetes.io/service-account-token"})
+    before, process = token_of(site), extender_process(site)
+    (bound,) = [each for each in secrets_of(site) if each["type"] == "Opaque"]
+    site.playbook("rotate")
+    (found,) = secrets_of(site)
+    assert found["metadata"]["name"] == bound["metadata"]["name"]
+    assert found["metadata"]["uid"] != bound["metadata"]["uid"]
+    assert token_of(site) != before
+    assert extender_process(site) == process, "it reads the token again by itself"
+    assert place_share(site, "rotated")
+    recap = site.playbook("site")
+    assert not any(line.changed for line in recap.values())
+
+
+def secrets_of(site: Site) -> list[dict[str, Any]]:
+    """Return our accounts' Secrets."""
+    found = site.kubectl.items("secrets", "--namespace=kube-system")
+    return [each for each in found if each["metadata"]["name"].startswith("gpustack-")]
+
+
+def token_of(site: Site) -> str:
+    return site.on("cp1", "cat", FILE)
+
+
+def lasting(token: str) -> int:
+    """Return for how many seconds a token lasts in all."""
+    validity = certificates.token(token)
+    assert validity is not None
+    return int((validity.ends - validity.begins).total_seconds())
+
+
+def extender_process(site: Site) -> str:
+    return site.on("cp1", "systemctl", "show", "--property=MainPID", "gpustack-extender.service")
+
+
+def place_share(site: Site, name: str) -> dict[str, Any]:
+    """Have the extender place a pod; return it when it runs."""
+    site.kubectl.apply(workloads.pod(name, workloads.SHARE))
+    return site.running(name)
 
 
 @pytest.mark.nightly

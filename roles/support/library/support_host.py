@@ -44,7 +44,11 @@ options:
 
 _UNITS = {
     "agent": ["gpustack-agent.service", "gpustack-device.service", "gpustack-mount.service"],
-    "extender": ["gpustack-extender.service", "gpustack-certificates.service"],
+    "extender": [
+        "gpustack-extender.service",
+        "gpustack-certificates.service",
+        "gpustack-token.service",
+    ],
 }
 _OTHER_UNITS = (
     "kubelet.service", "containerd.service", "crio.service", "docker.service",
@@ -60,6 +64,7 @@ _PROPERTIES = {
 _PATHS = (
     "/etc/gpustack", "/etc/gpustack/agent.yml", "/etc/gpustack/extender.yml",
     "/etc/gpustack/extender.kubeconfig", "/etc/gpustack/pki/ca.key",
+    "/etc/gpustack/tokens/gpustack-extender", "/etc/gpustack/tokens/gpustack-scheduler",
     "/etc/gpustack/pki/extender.key", "/etc/gpustack/pki/scheduler/client.key",
     "/etc/gpustack/pki/ca.crt", "/etc/gpustack/pki/extender.crt",
     "/run/gpustack/agent.sock", "/run/gpustack-mount/mount.sock", "/opt/gpustack/venv",

@@ -1,5 +1,6 @@
 """A control plane's own kubeconfig is used on the controller, and may do nothing else there."""
 
+import base64
 import json
 import pathlib
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.ansible import layout
 from tests.ansible.api_server import node, serving
+from tests.ansible.credentials.test_secrets import cluster as whole_cluster
 from tests.ansible.rendering import ansible, run_role, words
 
 pytestmark = pytest.mark.long
@@ -78,3 +81,68 @@ def test_a_given_kubeconfig_that_is_no_file_is_named(tmp_path: pathlib.Path, nam
     done = run_role(tmp_path, "cluster_objects", "preflight", given)
     assert done.returncode != 0
     assert f"cluster_objects_kubeconfig is {tmp_path / name}, and no file" in words(done)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "given", "taken"),
+    [
+        ({"certificate-authority-data": "Y2E="}, False, "Y2E="),
+        ({"certificate-authority": "ca.crt"}, True, base64.b64encode(b"of a file\n").decode()),
+        ({"certificate-authority": "ca.crt"}, False, ""),  # it would be a file of the controller
+        ({}, True, ""),
+    ],
+)
+def test_hosts_know_the_api_server_by_the_administrators_authority(
+    tmp_path: pathlib.Path, cluster: dict[str, str], given: bool, taken: str
+) -> None:
+    (tmp_path / "ca.crt").write_text("of a file\n")
+    document = {
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1", **cluster}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    text = json.dumps(document)
+    (tmp_path / "config").write_text(text)
+    role = layout.ROOT / "roles/cluster_objects"
+    tasks = [{"include_vars": str(role / part / "main.yml")} for part in ("defaults", "vars")]
+    said = {"assert": {"that": False, "fail_msg": "<{{ __cluster_objects_authority }}>"}}
+    variables: dict[str, Any] = {
+        "cluster_objects_kubeconfig": str(tmp_path / "config") if given else "",
+        "__cluster_objects_fetched": {"content": base64.b64encode(text.encode()).decode()},
+    }
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": [*tasks, said]}
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    done = ansible(
+        "ansible-playbook", "--inventory=localhost,", "--connection=local",
+        f"--extra-vars={json.dumps(variables)}", f"{tmp_path}/play.yml",
+    )  # fmt: skip
+    assert done.stdout.partition("<")[2].partition(">")[0] == taken, done.stdout
+
+
+def test_the_kubeconfigs_of_hosts_hold_no_token(tmp_path: pathlib.Path) -> None:
+    told = "{{ [cluster_objects_extender_kubeconfig, cluster_objects_scheduler_kubeconfig] }}"
+    with whole_cluster(tmp_path) as kubeconfig:
+        variables = {
+            "cluster_objects_kubeconfig": str(kubeconfig),
+            "cluster_objects_scheduler": True,
+        }
+        role = {"import_role": {"name": "cluster_objects"}, "vars": variables}
+        file = str(tmp_path / "told")
+        write = {"copy": {"content": told, "dest": file, "mode": "0600"}}
+        play = {"hosts": "cp1", "gather_facts": False, "tasks": [role, write]}
+        (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+        done = ansible(
+            "ansible-playbook", "--inventory=cp1,", "--connection=local", f"{tmp_path}/play.yml"
+        )
+        server = json.loads(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    assert done.returncode == 0, done.stdout
+    for name, found in zip(
+        ("gpustack-extender", "gpustack-scheduler"), json.loads(pathlib.Path(file).read_text()),
+        strict=True,
+    ):  # fmt: skip
+        assert found["users"] == [
+            {"name": name, "user": {"tokenFile": f"/etc/gpustack/tokens/{name}"}}
+        ]
+        assert found["clusters"] == [{"name": "cluster", "cluster": {"server": server}}]
+        assert found["contexts"][0]["context"] == {"cluster": "cluster", "user": name}
+        assert found["current-context"] == found["contexts"][0]["name"]

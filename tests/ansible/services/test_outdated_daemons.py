@@ -4,6 +4,8 @@ import json
 import os
 import pathlib
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
@@ -57,6 +59,14 @@ def test_a_daemon_that_has_not_come_up_is_restarted(tmp_path: pathlib.Path) -> N
     assert RESTARTED in play(tmp_path / "crashes", 0, 0, "activating")
 
 
+def tasks_of(file: pathlib.Path) -> Iterator[dict[str, Any]]:
+    """Yield the tasks of a file in their order, with those of files that it imports."""
+    for each in layout.load(file):
+        yield each
+        if "ansible.builtin.import_tasks" in each:
+            yield from tasks_of(file.parent / each["ansible.builtin.import_tasks"])
+
+
 @pytest.mark.parametrize(
     ("tasks", "daemons"),
     [("agent/tasks/configure", ["mount", "agent"]), ("extender/tasks/main", ["extender"])],
@@ -64,7 +74,7 @@ def test_a_daemon_that_has_not_come_up_is_restarted(tmp_path: pathlib.Path) -> N
 def test_all_files_that_restart_a_daemon_are_compared_with_its_start(
     tasks: str, daemons: list[str]
 ) -> None:
-    found = layout.load(layout.ROOT / f"roles/gpustack_{tasks}.yml")
+    found = list(tasks_of(layout.ROOT / f"roles/gpustack_{tasks}.yml"))
     flushed = next(at for at, each in enumerate(found) if "ansible.builtin.meta" in each)
     said = [each["vars"] for each in found[:flushed] if "outdated" in str(each)]
     units = [each["python_service_unit"] for each in said]

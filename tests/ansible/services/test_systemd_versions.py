@@ -22,6 +22,8 @@ UNITS = (
     "gpustack-device.service",
     "gpustack-extender.service",
     "gpustack-mount.service",
+    "gpustack-token.service",
+    "gpustack-token.timer",
 )
 PREFLIGHT = layout.ROOT / "roles" / "preflight"
 
@@ -33,7 +35,8 @@ INTRODUCED = {
         (
             "After", "Before", "CapabilityBoundingSet", "Description", "DeviceAllow",
             "DevicePolicy", "ExecReload", "ExecStart", "ExecStartPre", "Group", "LimitNOFILE",
-            "NoNewPrivileges", "NotifyAccess", "PrivateDevices", "PrivateNetwork", "PrivateTmp",
+            "NoNewPrivileges", "NotifyAccess", "OnBootSec", "OnCalendar", "PrivateDevices",
+            "PrivateNetwork", "PrivateTmp",
             "RemainAfterExit", "Requires", "Restart", "RestartSec", "SystemCallArchitectures",
             "SystemCallErrorNumber", "SystemCallFilter", "TimeoutStartSec", "TimeoutStopSec",
             "Type", "UMask", "User", "WantedBy", "Wants", "WatchdogSec",
@@ -60,6 +63,7 @@ INTRODUCED = {
     "ProtectProc": 247,
     "ProtectSystem": 214,
     "ReadWritePaths": 231,
+    "RandomizedDelaySec": 229,
     "RemoveIPC": 212,
     "RestrictAddressFamilies": 211,
     "RestrictNamespaces": 233,

@@ -29,8 +29,10 @@ THRESHOLDS = {
     "gpustack-scheduler.service": 11,
     # It gives keys to their readers' groups.
     "gpustack-certificates.service": 12,
+    # It does that, too, and asks the API server.
+    "gpustack-token.service": 19,
 }
-TIMER = "gpustack-certificates.timer"
+TIMERS = ("gpustack-certificates.timer", "gpustack-token.timer")
 
 # CAP_(CHOWN|FSETID) and CAP_CHOWN have a word in common
 WORD = r"@?(?:CAP_|AF_)?([A-Za-z]\w+)"
@@ -40,7 +42,7 @@ WORD = r"@?(?:CAP_|AF_)?([A-Za-z]\w+)"
 def units(rendered: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Return a folder with the units, their programs replaced by one that is there."""
     folder = tmp_path_factory.mktemp("units")
-    for name in (*THRESHOLDS, TIMER):
+    for name in (*THRESHOLDS, *TIMERS):
         text = (rendered / name).read_text("utf-8")
         (folder / name).write_text(
             re.sub(r"^Exec(Start|Reload)=\S+", r"Exec\1=/bin/true", text, flags=re.M)
@@ -80,7 +82,7 @@ def test_roles_start_and_stop_no_unit_of_others() -> None:
         assert all(unit.startswith("gpustack-") for unit in units)
 
 
-@pytest.mark.parametrize("name", [*THRESHOLDS, TIMER])
+@pytest.mark.parametrize("name", [*THRESHOLDS, *TIMERS])
 def test_systemd_accepts_the_unit_without_a_warning(units: pathlib.Path, name: str) -> None:
     done = analyze("verify", "--man=no", str(units / name), units=units)
     # Other units of this machine may have faults of their own.

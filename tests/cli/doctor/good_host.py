@@ -59,6 +59,7 @@ class GoodHost:
         agent_config: what the doctor reads of the agent's settings.
         client_certificate: that of the agent's kubeconfig.
         scheduler: a configuration of kube-scheduler, there too.
+        tokens: the folder with the tokens of the host's extender and own scheduler.
     """
 
     def __init__(self, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +68,7 @@ class GoodHost:
         self.client_certificate = root / "client.pem"
         self.client_certificate.write_text(certificate(days_left=300))
         self.token_file = root / "token"
+        self.tokens = root / "tokens"
         self.scheduler = root / "scheduler-config.yaml"
         self.paths = HostLocations(
             agent_config=root / "doctor-agent.yml",
@@ -120,6 +122,7 @@ class GoodHost:
         )
         self.agent_config["kubeconfig"] = str(kubeconfig)
         self.write_config()
+        self.write_extender()
         waiting = threading.Event()
         for _ in range(int(_SECONDS * 20)):
             if not services.unready(address, port):
@@ -134,6 +137,17 @@ class GoodHost:
         trace: TracebackType | None,
     ) -> None:
         self.host.__exit__(kind, error, trace)
+
+    def write_extender(self, **changed: object) -> None:
+        """Write the extender's configuration, whose kubeconfig names a token that lasts."""
+        self.tokens.mkdir(exist_ok=True)
+        for name in ("gpustack-extender", "gpustack-scheduler"):
+            (self.tokens / name).write_text(token(days_left=2, days_whole=3))
+        (self.tokens / ".being-written").touch()
+        user = {"tokenFile": str(self.tokens / "gpustack-extender")}
+        kubeconfig = self.host.api.write_kubeconfig(self.host.root / "extender-config", user=user)
+        config = {"kubeconfig": str(kubeconfig), **changed}
+        self.paths.extender_config.write_text(yaml.safe_dump(config))
 
     def write_config(self, **changed: object) -> None:
         """Write the settings of the agent that the doctor reads."""

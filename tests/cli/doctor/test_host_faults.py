@@ -66,6 +66,17 @@ def of_token(text: str) -> Fault:
     return plant
 
 
+def of_daemon(name: str, text: str) -> Fault:
+    return lambda host: (host.tokens / name).write_text(text)
+
+
+def endless_token(host: GoodHost) -> None:
+    path = host.host.root / "extender-config"
+    value = json.loads(path.read_text())
+    value["users"][0]["user"] = {"token": "e30.e30.sum"}
+    path.write_text(json.dumps(value))
+
+
 def of_scheduler(value: object) -> Fault:
     text = value if isinstance(value, str) else json.dumps(value)
     return lambda host: host.scheduler.write_text(text)
@@ -155,6 +166,25 @@ FAULTS: dict[str, tuple[Fault, str, str, str]] = {
         of_token(token(days_left=-2)), "credentials", "fail", "has expired",
     ),
     "a token soon ends": (of_token(token(days_left=2)), "credentials", "warn", "ends in"),
+    "the extender's token has ended": (
+        of_daemon("gpustack-extender", token(days_left=-1, days_whole=3)),
+        "tokens", "fail", "has expired",
+    ),
+    "the extender's token is missing": (
+        lambda host: (host.tokens / "gpustack-extender").unlink(),
+        "tokens", "fail", "can't be read",
+    ),
+    "the timer doesn't renew the own scheduler's token": (
+        of_daemon("gpustack-scheduler", token(days_left=0.9, days_whole=3)),
+        "tokens", "warn", "ends in 21h, and was not renewed",
+    ),
+    "the extender has the token of 0.1.0": (
+        endless_token, "tokens", "warn", "doesn't end: who has it keeps it",
+    ),
+    "the extender's kubeconfig is gone": (
+        lambda host: (host.host.root / "extender-config").unlink(),
+        "tokens", "fail", "No such file",
+    ),
     "the scheduler has no entry": (
         of_scheduler({"extenders": [{"urlPrefix": "http://other"}]}),
         "scheduler-entry", "fail", "names no extender of gpustack's",
@@ -219,8 +249,8 @@ def test_a_host_without_cards_has_its_scheduler_checked(host: GoodHost) -> None:
     shutil.rmtree(host.paths.modules)
     findings, left_out = examine(host)
     assert bad(findings) == []
-    assert [each.check for each in findings] == ["scheduler-entry", "metrics"]
-    assert len(left_out) == len(CHECKS) - 2
+    assert [each.check for each in findings] == ["tokens", "scheduler-entry", "metrics"]
+    assert len(left_out) == len(CHECKS) - 3
     host.scheduler.unlink()
     findings, left_out = examine(host)
     assert bad(findings) == [

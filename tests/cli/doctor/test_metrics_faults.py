@@ -2,7 +2,6 @@
 
 import datetime
 import http.server
-import json
 import pathlib
 import socket
 import ssl
@@ -45,8 +44,7 @@ def other_certificate(host: GoodHost) -> None:
 
 def silent_extender(host: GoodHost) -> None:
     section = host.agent_config["metrics"] | {"listen": "127.0.0.1:1"}
-    values = {"kubeconfig": "/nowhere", "metrics": section}
-    host.paths.extender_config.write_text(json.dumps(values))
+    host.write_extender(metrics=section)
 
 
 FAULTS: dict[str, tuple[Fault, str, str]] = {

@@ -125,6 +125,15 @@ CHECKS: Final[tuple[Check[HostFacts], ...]] = (
         unread=_FAIL,
     ),
     Check(
+        name="tokens",
+        why="with them extender and own scheduler ask the API server: once they end, pods with"
+        " cards wait",
+        mend="journalctl --unit=gpustack-token.service; run site.yml with --tags gpustack_extender",
+        find=credentials.tokens,
+        needs=(facts.TOKENS,),
+        unread=_FAIL,
+    ),
+    Check(
         name="scheduler-entry",
         why="a scheduler without it binds pods with cards that no extender chose, and each fails"
         " with Undecided",

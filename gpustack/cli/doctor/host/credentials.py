@@ -1,4 +1,4 @@
-"""The certificates and tokens with which the agent asks the API server."""
+"""The certificates and tokens with which the daemons of a host ask the API server."""
 
 import datetime
 from collections.abc import Iterator
@@ -13,6 +13,8 @@ _SOON: Final = datetime.timedelta(days=14)
 # late in the last tenth of its time (client-go renews in the last three tenths to the last tenth).
 _RENEWED: Final = datetime.timedelta(days=28)
 _LATE: Final = 0.1
+# Of a daemon's token: its timer renews it once a third is used, and has failed for as long then.
+_TOKEN_LATE: Final = 1 / 3
 
 
 def credentials(facts: HostFacts) -> list[Found]:
@@ -31,6 +33,29 @@ def _problems(facts: HostFacts) -> Iterator[Found]:
             level, text = found
             subject = f"{each.name} {each.place}".strip()
             yield Found(level=level, subject=subject, text=text)
+
+
+def tokens(facts: HostFacts) -> list[Found]:
+    """Say which tokens of extender and own scheduler have ended, soon will, or have no end."""
+    ends = [each.validity.ends for each in facts.tokens if each.validity is not None]
+    good = f"{len(facts.tokens)} tokens are renewed"
+    if ends:
+        good += f", the first ends in {seconds_text((min(ends) - facts.now).total_seconds())}"
+    return judged(_token_problems(facts), good)
+
+
+def _token_problems(facts: HostFacts) -> Iterator[Found]:
+    for each in facts.tokens:
+        found = judge(each, facts.now)
+        if found is None and each.validity is None:
+            found = Severity.WARN, "doesn't end: who has it keeps it"
+        elif found is None and each.validity is not None:
+            left, whole = each.validity.ends - facts.now, each.validity.ends - each.validity.begins
+            if left < whole * _TOKEN_LATE:
+                text = f"ends in {seconds_text(left.total_seconds())}, and was not renewed"
+                found = Severity.WARN, text
+        if found is not None:
+            yield Found(level=found[0], subject=f"{each.name} {each.place}".strip(), text=found[1])
 
 
 def judge(credential: Credential, now: datetime.datetime) -> tuple[Severity, str] | None:

@@ -25,6 +25,7 @@ MOUNTS: Final = "mounts"
 KUBECONFIG: Final = "kubeconfig"
 SCHEDULERS: Final = "schedulers"
 METRICS: Final = "metrics"
+TOKENS: Final = "tokens"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class NvmlAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """A certificate or token of the agent's kubeconfig.
+    """A certificate or token with which a daemon asks the API server.
 
     Attributes:
         name: its field.
@@ -121,6 +122,7 @@ class HostFacts:
         credentials: of the agent's kubeconfig.
         schedulers: the configurations of schedulers on this host.
         metrics: the addresses on which other machines read metrics.
+        tokens: of the extender, and of a scheduler of our own.
         unread: why an input can't be read, by its name.
         absent: why an input isn't looked at, by its name.
     """
@@ -144,6 +146,7 @@ class HostFacts:
     credentials: tuple[Credential, ...] = ()
     schedulers: tuple[SchedulerFile, ...] = ()
     metrics: tuple[MetricsAddress, ...] = ()
+    tokens: tuple[Credential, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
 

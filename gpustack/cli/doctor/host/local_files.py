@@ -109,6 +109,23 @@ def credentials(path: pathlib.Path) -> tuple[Credential, ...]:
     )
 
 
+def daemon_tokens(path: pathlib.Path) -> tuple[Credential, ...]:
+    """Return the tokens of the extender's kubeconfig, and those beside them of other daemons.
+
+    Raises:
+        KubeConfigError: it can't be used.
+        OSError: the folder can't be read.
+    """
+    user = kubeconfig.read([path]).user
+    if "tokenFile" not in user:
+        return tuple(_tokens(user))
+    folder = pathlib.Path(user["tokenFile"]).parent
+    # one that begins with a point is being written
+    others = {each for each in folder.iterdir() if not each.name.startswith(".")}
+    files = sorted({pathlib.Path(user["tokenFile"]), *others})
+    return tuple(token for file in files for token in _tokens({"tokenFile": file}))
+
+
 def certificate(place: str) -> Credential:
     """Return a server's certificate, which stands first in its file."""
     (found,) = _certificates("certificate", {"certificate": place})

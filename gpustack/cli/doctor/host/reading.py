@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 import gpustack
 from gpustack.cli.doctor.host import driver, facts, local_files, metrics_listener, services
-from gpustack.cli.doctor.host.facts import HostFacts, NvmlAnswer
+from gpustack.cli.doctor.host.facts import Credential, HostFacts, NvmlAnswer
 from gpustack.model.errors import GpustackError
-from gpustack.wire.config import load_config
+from gpustack.wire.config import ConfigError, load_config
 
 AGENT_CONFIG: Final = pathlib.Path("/etc/gpustack/agent.yml")
 EXTENDER_CONFIG: Final = pathlib.Path("/etc/gpustack/extender.yml")
@@ -66,10 +66,12 @@ def read(where: HostLocations) -> HostFacts:
         config_path=str(where.agent_config),
         schedulers=schedulers or (),
         metrics=reader.take(facts.METRICS, extender) or (),
+        tokens=_read_tokens(reader, where.extender_config),
     )
     if schedulers and not where.agent_config.exists():
         why = f"there is no {where.agent_config}: this is no GPU host"
-        return replace(found, unread=reader.unread, absent={facts.GPU_HOST: why})
+        reader.absent[facts.GPU_HOST] = why
+        return replace(found, unread=reader.unread, absent=reader.absent)
     found = _read_driver(reader, where, found)
     config = reader.take(facts.CONFIG, lambda: load_config(where.agent_config, "agent"))
     if config is None:
@@ -77,6 +79,19 @@ def read(where: HostLocations) -> HostFacts:
     else:
         found = _read_agent(reader, config, replace(found, config=config))
     return replace(found, unread=dict(reader.unread), absent=reader.absent)
+
+
+def _read_tokens(reader: "_Reader", config: pathlib.Path) -> tuple[Credential, ...]:
+    if not config.exists():
+        reader.absent[facts.TOKENS] = f"there is no {config}: no extender runs here"
+        return ()
+
+    try:
+        named = pathlib.Path(load_config(config, "extender")["kubeconfig"])
+    except ConfigError:  # which the check of metrics says
+        reader.absent[facts.TOKENS] = f"{config} can't be read"
+        return ()
+    return reader.take(facts.TOKENS, lambda: local_files.daemon_tokens(named)) or ()
 
 
 def _read_driver(reader: "_Reader", where: HostLocations, found: HostFacts) -> HostFacts:
