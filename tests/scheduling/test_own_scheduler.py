@@ -5,6 +5,7 @@ Account, rights and configuration are those of the roles; the programs are real.
 
 import collections.abc
 import contextlib
+import json
 import shutil
 from typing import Any
 
@@ -40,8 +41,11 @@ def schedulers(
         ("client.key", extender.tls.key),
     ):
         shutil.copy(file, folder / name)
-    account = identity.scheduler_kubeconfig(whole_cluster.control)
-    shutil.copy(account, folder / "kubeconfig")
+    account = json.loads(identity.scheduler_kubeconfig(whole_cluster.control).read_text())
+    # as the role lays it: in a file that is read again
+    (folder / "token").write_text(account["users"][0]["user"]["token"])
+    account["users"][0]["user"] = {"tokenFile": str(folder / "token")}
+    (folder / "kubeconfig").write_text(json.dumps(account))
     (folder / "rendered").mkdir()
     rendered = rendering.render(
         folder / "rendered",
