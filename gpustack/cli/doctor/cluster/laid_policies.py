@@ -43,6 +43,7 @@ LAID: Final = MappingProxyType(
             ),
             10,
         ),
+        "gpustack-tokens": LaidPolicy(("bound",), 2),
         "gpustack-user-keys": LaidPolicy(
             (
                 "after", "before", "changed", "containers", "gpu", "judged", "long", "many",
