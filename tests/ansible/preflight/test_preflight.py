@@ -263,7 +263,7 @@ def test_a_domain_that_all_roles_were_told_is_accepted(tmp_path: pathlib.Path) -
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize(("version", "served"), [("v1.29.9", 0), ("v1.30.0-rc.1+k3s1", 5)])
+@pytest.mark.parametrize(("version", "served"), [("v1.29.9", 0), ("v1.30.0-rc.1+k3s1", 6)])
 def test_the_current_context_gives_the_server_and_the_served_policies(
     tmp_path: pathlib.Path, version: str, served: int
 ) -> None:
@@ -277,7 +277,7 @@ def test_the_current_context_gives_the_server_and_the_served_policies(
     kubeconfig = {"clusters": clusters, "contexts": contexts, "current-context": "to-two"}
     (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
     conditions = [
-        "__cluster_objects_server == 'https://two.test'",
+        "__cluster_objects_server.server == 'https://two.test'",
         f"__cluster_objects_served_policies | length == {served}",
     ]
     tasks = [

@@ -130,19 +130,19 @@ def test_the_extender_may_do_what_it_needs_and_nothing_else(rendered: pathlib.Pa
         ("ClusterRole", "events", "create"),
         *(("ClusterRole", "poddisruptionbudgets", verb) for verb in ("list", "watch")),
         *(("Role", "configmaps", verb) for verb in ("list", "watch")),
+        ("Role", "serviceaccounts/token", "create"),
     }
     (role,) = (one for one in objects if one["kind"] == "Role")
-    assert role["rules"][0]["resourceNames"] == ["gpuquota"]
+    names = {rule["resources"][0]: rule["resourceNames"] for rule in role["rules"]}
+    assert names == {"configmaps": ["gpuquota"], "serviceaccounts/token": ["gpustack-extender"]}
 
 
-def test_the_extenders_token_goes_before_its_account(rendered: pathlib.Path) -> None:
+def test_tokens_go_before_their_accounts() -> None:
     """The cluster deletes the token with its account: a second deletion would fail."""
-    objects = yaml.safe_load_all((rendered / "rbac.yml").read_text("utf-8"))
-    kinds = [one["kind"] for one in objects]
-    assert kinds.index("ServiceAccount") < kinds.index("Secret")
     removal = layout.ROOT / "roles/cluster_objects/tasks/remove.yml"
-    tasks = yaml.safe_load(removal.read_text("utf-8"))
-    assert "from_yaml_all | reverse" in tasks[0]["kubernetes.core.k8s"]["definition"]
+    first, _, accounts = yaml.safe_load(removal.read_text("utf-8"))[:3]
+    assert first["ansible.builtin.import_tasks"] == "endless_tokens.yml"
+    assert "from_yaml_all | reverse" in accounts["kubernetes.core.k8s"]["definition"]
 
 
 POLICIES = layout.load(layout.ROOT / "roles/cluster_objects/vars/main.yml")[
