@@ -30,7 +30,7 @@ def test_the_doctor_knows_the_policies_and_what_they_would_refuse(
         assert main(words) == 1  # there is no GPU host
         found = _found(capsys)
     assert without["admission-policies"] == ("fail", "policy gpustack-decisions", "is missing")
-    assert found["admission-policies"] == ("ok", "", "5 policies, as this release lays them")
+    assert found["admission-policies"] == ("ok", "", "6 policies, as this release lays them")
     assert found["api-server"][0] == "ok"
     assert found["node-label"][0] == "fail"
     level, subject, text = found["pod-requests"]
