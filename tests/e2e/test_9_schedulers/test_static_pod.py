@@ -71,6 +71,7 @@ def test_what_the_static_pods_program_refuses_changes_nothing(site: Site) -> Non
 def test_drift_finds_a_manifest_that_kubeadm_wrote_anew(
     site: Site, found: str, tmp_path: pathlib.Path
 ) -> None:
+    site.playbook("site", *THE_ROLE)  # with the settings that drift.yml is told, too
     ours = site.on("cp1", "cat", static_pod.MANIFEST)
     assert differences(site, tmp_path, STATIC) == {}
     site.on("cp1", "sh", "-c", f"cat > {static_pod.MANIFEST} <<'END'\n{found}\nEND")
