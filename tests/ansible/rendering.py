@@ -88,6 +88,30 @@ def run_role(
     )  # fmt: skip
 
 
+def text_of(
+    folder: pathlib.Path, role: str, expression: str, variables: Mapping[str, object]
+) -> str:
+    """Return what a Jinja expression comes to, by a role's defaults and vars and these variables.
+
+    Args:
+        folder: for the play.
+        role: its name.
+        expression: of a text without ``>``.
+        variables: of the inventory.
+    """
+    parts = (layout.ROOT / "roles" / role / part / "main.yml" for part in ("defaults", "vars"))
+    told = {"debug": {"msg": f"<{{{{ {expression} }}}}>"}}
+    tasks = [*({"include_vars": str(path)} for path in parts), told]
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": tasks}
+    (folder / "play.yml").write_text(json.dumps([play]))
+    done = ansible(
+        "ansible-playbook", "--inventory=localhost,", "--connection=local",
+        f"--extra-vars={json.dumps(variables)}", str(folder / "play.yml"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return done.stdout.partition("<")[2].partition(">")[0]
+
+
 def words(done: subprocess.CompletedProcess[str]) -> str:
     """Return a play's output, without the line breaks that Ansible puts into messages."""
     return " ".join(done.stdout.split())

@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
 from tests.ansible import layout
-from tests.ansible.rendering import ansible
+from tests.ansible.rendering import text_of
 
 ROLE = layout.ROOT / "roles/gpustack_extender"
 PROGRAM = ROLE / "files/certificates"
@@ -121,15 +121,8 @@ def test_scheduler_and_extender_accept_each_other(folder: pathlib.Path) -> None:
 def test_the_scheduler_meets_an_extender_of_the_name_that_it_asks(
     folder: pathlib.Path, site: dict[str, Any], names: list[str]
 ) -> None:
-    tasks = [{"include_vars": str(ROLE / part / "main.yml")} for part in ("defaults", "vars")]
-    said = {"assert": {"that": False, "fail_msg": "<{{ __gpustack_extender_names | join(' ') }}>"}}
-    play = {"hosts": "localhost", "gather_facts": False, "tasks": [*tasks, said]}
-    (folder / "play.yml").write_text(json.dumps([play]))
-    done = ansible(
-        "ansible-playbook", "--inventory=localhost,", "--connection=local",
-        f"--extra-vars={json.dumps(site)}", f"{folder}/play.yml",
-    )  # fmt: skip
-    made = done.stdout.partition("<")[2].partition(">")[0].split()
+    names_text = "__gpustack_extender_names | join(' ')"
+    made = text_of(folder, "gpustack_extender", names_text, site).split()
     make(folder, names=made)
     for name in names:
         assert met(folder, name) == "system:kube-scheduler", made

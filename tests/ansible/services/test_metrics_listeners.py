@@ -1,6 +1,5 @@
 """Metrics for other machines, as the roles configure them."""
 
-import json
 import pathlib
 from typing import Any
 
@@ -123,19 +122,11 @@ def test_the_extender_may_review_tokens_only_where_they_count(
 def test_the_address_of_readers_is_a_name_of_the_certificate(
     tmp_path: pathlib.Path, listen: str, name: str
 ) -> None:
-    tasks: list[dict[str, Any]] = [
-        {"include_vars": str(ROLE / part / "main.yml")} for part in ("defaults", "vars")
-    ]
-    tasks.append({"debug": {"msg": "<{{ __gpustack_extender_names | join(' ') }}>"}})
-    play = {"hosts": "localhost", "gather_facts": False, "tasks": tasks}
-    (tmp_path / "play.yml").write_text(json.dumps([play]))
-    done = rendering.ansible(
-        "ansible-playbook", "--inventory=localhost,", "--connection=local",
-        f"--extra-vars={json.dumps({'gpustack_extender_metrics_listen': listen})}",
-        str(tmp_path / "play.yml"),
-    )  # fmt: skip
-    names = done.stdout.partition("<")[2].partition(">")[0].split()
-    assert names == ["localhost", "127.0.0.1", *([name] if name else [])]
+    site = {"gpustack_extender_metrics_listen": listen}
+    names = rendering.text_of(
+        tmp_path, "gpustack_extender", "__gpustack_extender_names | join(' ')", site
+    )
+    assert names.split() == ["localhost", "127.0.0.1", *([name] if name else [])]
 
 
 @pytest.mark.parametrize(
