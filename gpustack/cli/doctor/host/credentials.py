@@ -1,12 +1,14 @@
 """The certificates and tokens with which the daemons of a host ask the API server."""
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Collection
 from typing import Final
 
 from gpustack.cli.doctor.check import Found, Severity, judged
 from gpustack.cli.doctor.host.facts import Credential, HostFacts
 from gpustack.cli.output.age import seconds_text
+
+_Judge = Callable[[Credential, datetime.datetime], tuple[Severity, str] | None]
 
 _SOON: Final = datetime.timedelta(days=14)
 # One that is made for less is renewed by a program, as the kubelet's and bound tokens are: it is
@@ -19,43 +21,40 @@ _TOKEN_LATE: Final = 1 / 3
 
 def credentials(facts: HostFacts) -> list[Found]:
     """Say which certificates and tokens can't be read, have expired, or soon will."""
-    ends = [each.validity.ends for each in facts.credentials if each.validity is not None]
     good = f"{len(facts.credentials)} certificates and tokens can be read"
-    if ends:
-        good += f", the first ends in {seconds_text((min(ends) - facts.now).total_seconds())}"
-    return judged(_problems(facts), good)
-
-
-def _problems(facts: HostFacts) -> Iterator[Found]:
-    for each in facts.credentials:
-        found = judge(each, facts.now)
-        if found is not None:
-            level, text = found
-            subject = f"{each.name} {each.place}".strip()
-            yield Found(level=level, subject=subject, text=text)
+    return _all_judged(facts.credentials, facts.now, good, judge)
 
 
 def tokens(facts: HostFacts) -> list[Found]:
     """Say which tokens of extender and own scheduler have ended, soon will, or have no end."""
-    ends = [each.validity.ends for each in facts.tokens if each.validity is not None]
     good = f"{len(facts.tokens)} tokens are renewed"
+    return _all_judged(facts.tokens, facts.now, good, _judge_token)
+
+
+def _all_judged(
+    shown: Collection[Credential], now: datetime.datetime, good: str, judge_one: _Judge
+) -> list[Found]:
+    ends = [each.validity.ends for each in shown if each.validity is not None]
     if ends:
-        good += f", the first ends in {seconds_text((min(ends) - facts.now).total_seconds())}"
-    return judged(_token_problems(facts), good)
+        good += f", the first ends in {seconds_text((min(ends) - now).total_seconds())}"
+    problems = (
+        Found(level=found[0], subject=f"{each.name} {each.place}".strip(), text=found[1])
+        for each in shown
+        if (found := judge_one(each, now)) is not None
+    )
+    return judged(problems, good)
 
 
-def _token_problems(facts: HostFacts) -> Iterator[Found]:
-    for each in facts.tokens:
-        found = judge(each, facts.now)
-        if found is None and each.validity is None:
-            found = Severity.WARN, "doesn't end: who has it keeps it"
-        elif found is None and each.validity is not None:
-            left, whole = each.validity.ends - facts.now, each.validity.ends - each.validity.begins
-            if left < whole * _TOKEN_LATE:
-                text = f"ends in {seconds_text(left.total_seconds())}, and was not renewed"
-                found = Severity.WARN, text
-        if found is not None:
-            yield Found(level=found[0], subject=f"{each.name} {each.place}".strip(), text=found[1])
+def _judge_token(token: Credential, now: datetime.datetime) -> tuple[Severity, str] | None:
+    found, validity = judge(token, now), token.validity
+    if found is not None:
+        return found
+    if validity is None:
+        return Severity.WARN, "doesn't end: who has it keeps it"
+    left = validity.ends - now
+    if left < (validity.ends - validity.begins) * _TOKEN_LATE:
+        return Severity.WARN, f"ends in {seconds_text(left.total_seconds())}, and was not renewed"
+    return None
 
 
 def judge(credential: Credential, now: datetime.datetime) -> tuple[Severity, str] | None:
