@@ -26,7 +26,7 @@ _Changes = Mapping[str, str]
 
 
 class FileForms:
-    """Restores the form of all files, once a call, and reports what tenants had changed.
+    """Restores the form of files, as they are due, and reports what tenants had changed.
 
     At most one thread waits for each container.
 

@@ -83,7 +83,7 @@ class HeldFiles:
             self._names = _WRITABLE if self._looks % _LOOKS else tuple(mapped.FORMS)
             self._looks += 1
             return {
-                folder: self._names != _WRITABLE or not _is_left(files)
+                folder: self._names != _WRITABLE or not _is_untouched(files)
                 for folder, files in self._held.items()
             }
 
@@ -218,7 +218,7 @@ class HeldFiles:
             logger.warning("%s path=%s: %s", what, folder / name, error)
 
 
-def _is_left(files: Mapping[str, int]) -> bool:
+def _is_untouched(files: Mapping[str, int]) -> bool:
     """Say whether a container's ledger is as it was made, in a file system that no disk keeps."""
     ledger = files.get("ledger")
     return (
