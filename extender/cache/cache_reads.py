@@ -1,10 +1,10 @@
 """The reads of the cluster cache. Hold its lock as long as an answer has to be true."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from extender.cache.allocations import Allocations
-from extender.cache.nominated import NodeInTurn, NominatedPods
+from extender.cache.nominated import NamesLeft, NodeInTurn, NominatedPods
 from extender.cache.pods import PodState
 from extender.cache.reservations import Reservations
 from extender.cache.search_time import HardwareChanges
@@ -164,7 +164,13 @@ class CacheReads:
                 leaving={uid: holders[uid] for uid in leaving if uid != pod.uid},
                 version=self.allocations.versions[name],
                 own=pod.uid if pod.uid in holders else "",
+                names=self._names_left(node, first),
             )
+
+    def _names_left(self, node: Node, pods: Sequence[PodState]) -> tuple[NamesLeft, ...]:
+        """Return what is left of each pod's quota, where it decides between cards of the node."""
+        several = bool(pods) and len({card.model for card in node.cards}) > 1
+        return tuple(self._quota_usage.names_left(each) if several else () for each in pods)
 
     def is_doubtful(self, uid: str) -> bool:
         """Say whether an earlier write about a pod may still come about."""

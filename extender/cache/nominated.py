@@ -13,20 +13,30 @@ from typing import Final
 from extender.cache.node_results import Turns
 from extender.cache.pods import PodState
 from gpustack.model.lru import LRUCache
+from gpustack.model.model_name import model_matches
 from gpustack.model.node import Node
 from gpustack.model.placement import Placement, Placer, apply, release
+from gpustack.model.refusal import Refusal
+from gpustack.model.request import PodRequest
+from gpustack.model.search.exclusion import avoiding
 
 _MOST_BYTES: Final = 24 << 20
 _NODE_BYTES: Final = 1024
 _USE_BYTES: Final = 64
 _POD_BYTES: Final = 128
+_NAME_BYTES: Final = 64
 # Containers of pods that count; of a namespace, and of all namespaces together. A further pod
 # counts until they are as many, for a single one may have 64.
 _MOST: Final = 128, 512
 _MOST_OF_NODE: Final = 16, 32
 _ANYWHERE: Final = ""  # stands for all nodes
 
-_Key = tuple[str, int, Turns, str]
+NamesLeft = tuple[tuple[str, bool], ...]
+"""The names of models in a pod's quota; of each, whether it leaves what a container takes at least.
+
+Without any, the pod may have any card."""
+
+_Key = tuple[str, int, Turns, str, Sequence[NamesLeft]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +49,7 @@ class NodeInTurn:
         leaving: what other pods hold that are about to end, by UID: it is theirs as well.
         version: the node's.
         own: the pod itself, where it holds cards there.
+        names: of each of the first; none where the node has cards of one model.
     """
 
     node: Node
@@ -46,6 +57,7 @@ class NodeInTurn:
     leaving: Mapping[str, Placement]
     version: int
     own: str
+    names: tuple[NamesLeft, ...]
 
     @property
     def turns(self) -> Turns:
@@ -56,7 +68,7 @@ class NodeInTurn:
     @property
     def key(self) -> _Key:
         """What differs where the node after their turns may differ."""
-        return self.node.name, self.version, self.turns, self.own
+        return self.node.name, self.version, self.turns, self.own, self.names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +94,7 @@ class NodesAfterTurns:
         made = NodeAfterTurns(node=node, state=state)
         pods = len(found.first) + len(found.leaving)
         size_bytes = _NODE_BYTES + _USE_BYTES * len(node.uses) + _POD_BYTES * pods
+        size_bytes += _NAME_BYTES * sum(map(len, found.names))
         self._known.put(found.key, made, size_bytes)
         return made
 
@@ -91,11 +104,26 @@ def after_turns(found: NodeInTurn, placer: Placer) -> Node:
     node = free = found.node
     for held in found.leaving.values():
         free = release(free, held)
-    for asked in (each.request for each in found.first):
-        plan = None if asked is None else placer(free, asked)
+    for pod, names in zip(found.first, found.names, strict=True):
+        plan = None if pod.request is None else _plan(free, pod.request, names, placer)
         if isinstance(plan, Placement):
             free, node = apply(free, plan), apply(node, plan)
     return node
+
+
+def _plan(node: Node, asked: PodRequest, names: NamesLeft, placer: Placer) -> Placement | Refusal:
+    """Return which cards a pod would get, none of them one of which its quota leaves it too little.
+
+    Where it fits on no others, its quota may leave it more by then.
+    """
+    closed = [at for at, card in enumerate(node.cards) if names and not _open(names, card.model)]
+    plan = placer(*avoiding(node, asked, closed)) if closed else None
+    return plan if isinstance(plan, Placement) else placer(node, asked)
+
+
+def _open(names: NamesLeft, model: str) -> bool:
+    left = [is_left for name, is_left in names if model_matches(name, model)]
+    return bool(left) and all(left)
 
 
 class NominatedPods:

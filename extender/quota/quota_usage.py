@@ -17,6 +17,7 @@ from gpustack.model.quota.check import exceeds
 from gpustack.model.quota.claim import Choice, Claim
 from gpustack.model.quota.quota import NO_QUOTA, Quota
 from gpustack.model.quota.usage import Usage
+from gpustack.model.units import CORES_PER_CARD
 
 
 class QuotaUsage:
@@ -117,6 +118,18 @@ class QuotaUsage:
         if self.claims.end(uid) is not None:
             self.freed = True
             self.count((uid,))
+
+    def names_left(self, pod: PodState) -> tuple[tuple[str, bool], ...]:
+        """Say of each model name of a pod's quota whether it leaves what a container takes."""
+        limit = self.quota.of(pod.namespace)
+        if limit is None or pod.request is None:
+            return ()
+        least = min(min(CORES_PER_CARD, each.cores) for each in pod.request.containers)
+        where, own = pod.namespace, (pod.uid,)
+        return tuple(
+            (name, self.usage.used(where, name, without=own) + least <= most)
+            for name, most in limit.cards.items()
+        )
 
     def settle(self, pod: PodState) -> None:
         """Count a known pod as it is now; its claim may have ended by that."""

@@ -10,6 +10,7 @@ from extender.cache.nominated import NominatedPods
 from extender.cache.search_time import SearchTime
 from gpustack.model.node import Node
 from gpustack.model.place import place
+from gpustack.model.quota.quota import NamespaceQuota, Quota
 from gpustack.model.refusal import Reason
 from gpustack.model.request import BadRequest, Selector
 from tests.extender.states import bound, known, view, waiting
@@ -185,3 +186,56 @@ def test_a_nominated_pod_that_goes_leaves_its_place_to_another() -> None:
     assert nominated.forget("p3")
     nominated.learn(further)
     assert "further" in {each.uid for each in nominated.before(asked, "n0")}
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "left"),
+    [
+        ({"A100": 100}, 0, "P40"),
+        ({"A100": 100, "P40": 0}, 0, "P40"),
+        ({"A100": 100, "P40": 100}, 1, "P40"),
+        ({"P40": 100}, 0, "A100"),
+        ({"A100": 0, "Tesla": 100}, 0, "A100"),
+        ({}, 0, "A100"),
+        ({"A100": 0, "P40": 0}, 0, "A100"),
+    ],
+)
+def test_a_nominated_pod_keeps_a_card_that_its_quota_allows(
+    limits: dict[str, int], used: int, left: str
+) -> None:
+    """It kept the other one: pods of lower priority took the card of its victims."""
+    seen = mixed(limits)
+    for at in range(used):
+        bound(seen, f"team-{at}", CARD, "other", namespace="team")
+    seen.pod_event("ADDED", waiting("first", CARD, nominated="mixed", namespace="team"))
+    assert left_to_others(NodeEvaluator(seen)) == {left}
+
+
+def test_a_nominated_pod_keeps_another_card_once_its_quota_is_used_up() -> None:
+    seen = mixed({"A100": 100, "P40": 100})
+    seen.pod_event("ADDED", waiting("first", CARD, nominated="mixed", namespace="team"))
+    evaluator = NodeEvaluator(seen)
+    before = left_to_others(evaluator)
+    bound(seen, "team-0", CARD, "other", namespace="team")
+    assert (before, left_to_others(evaluator)) == ({"A100"}, {"P40"})
+
+
+def mixed(limits: dict[str, int]) -> ClusterCache:
+    """A node with a card of each of two models, another of one P40, and a quota of `team`."""
+    seen = view()
+    models = ("Tesla P40", "NVIDIA A100")
+    cards = tuple(machines.card(at, uuid=f"m-{at}", model=each) for at, each in enumerate(models))
+    seen.set_node(known(Node(name="mixed", cards=cards)))
+    seen.set_node(known(host("other", 1)))
+    seen.set_quota(Quota(namespaces={"team": NamespaceQuota(cards=limits)}))
+    return seen
+
+
+def left_to_others(evaluator: NodeEvaluator) -> set[str]:
+    """The models that a pod of another namespace may get on `mixed`, one card at a time."""
+    wanted = {name: replace(CARD, models=Selector(include=(name,))) for name in ("P40", "A100")}
+    return {
+        name
+        for name, asked in wanted.items()
+        if evaluator.of(waiting(f"low-{name}", asked), ("mixed",)).fits
+    }
