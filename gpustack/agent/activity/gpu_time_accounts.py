@@ -33,6 +33,10 @@ _SLICE_NS: Final = 50_000_000  # a look at the ledgers is as far from the next
 _FALL_NS: Final = 250_000_000
 # Launches wait no longer at a time; what is left stays in the bucket.
 _WAIT_NS: Final = 60_000_000_000
+# Of a sum, from look to look: as hooks weigh both counts (`hook/src/limiter/limiter_audit.c`).
+_KEPT: Final = 0.9
+# A tenant may claim any time; a kernel's is claimed when it has ended.
+_MOST_NS: Final = 10_000_000_000
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -45,7 +49,11 @@ class _Account:
         told_ns: the published value, up to now. Hooks compare it with their charges up to
             now: without the windows' lag, a burst that ends would look like a debt.
         level_ns: GPU time in the bucket.
-        claimed_ns: GPU time by the ledger, at the last look.
+        measured_ns: GPU time that its hooks have measured, at the last look.
+        claimed_ns: of that, since the look before.
+        claims_ns: the sum of `claimed_ns`, of which a look weighs nine tenths of the next.
+        counts_ns: the same sum of the driver's counts.
+        beliefs_ns: the same sum of what of them is believed.
         pays: whether it has been in debt, and the bucket hasn't been empty since.
         ceilings: percentages, each with the time since when it holds.
         paid_until_ns: launches wait until then.
@@ -56,13 +64,36 @@ class _Account:
     known_ns: int = 0
     told_ns: int = 0
     level_ns: int = 0
+    measured_ns: int = 0
     claimed_ns: int = 0
+    claims_ns: float = 0
+    counts_ns: float = 0
+    beliefs_ns: float = 0
     pays: bool = False
     ceilings: collections.deque[tuple[int, int]] = dataclasses.field(
         default_factory=collections.deque
     )
     paid_until_ns: int = 0
     debt_ns: int = 0
+
+    def note(self, counted_ns: int, measured_ns: int) -> None:
+        """Take what the driver has counted since the last look, and what hooks measured so far."""
+        self.claimed_ns = min(max(0, measured_ns - self.measured_ns), _MOST_NS)
+        self.measured_ns = measured_ns
+        self.counts_ns = self.counts_ns * _KEPT + counted_ns
+        self.claims_ns = self.claims_ns * _KEPT + self.claimed_ns
+
+    def believed_ns(self, unexplained_ns: float) -> int:
+        """Return the driver's count since the last look, as far as ledgers leave room for it.
+
+        Args:
+            unexplained_ns: of the card, what all counts are beyond all claims: the sums.
+        """
+        least_ns = self.claims_ns + min(0, unexplained_ns)
+        most_ns = self.claims_ns + max(0, unexplained_ns)
+        before_ns = self.beliefs_ns * _KEPT
+        self.beliefs_ns = max(before_ns, min(max(self.counts_ns, least_ns), most_ns))
+        return int(self.beliefs_ns - before_ns)
 
     def add(self, used_ns: int, until_ns: int) -> None:
         """Fill in GPU time up to a moment, and drain it up to then."""
@@ -144,36 +175,60 @@ class GpuTimeAccounts:
         """Take the percentage that a container may use of a card from now on."""
         self._accounts[owner, uuid].set_ceiling(percent, self._clock_ns())
 
-    def count(self, owner: Owner, uuid: str, busy_ns: int, ahead_ns: int) -> None:
-        """Count a container's GPU time in the driver's windows, and the estimate since then."""
-        account = self._accounts[owner, uuid]
-        account.known_ns += busy_ns
-        # A count of time doesn't go back.
-        account.told_ns = max(account.told_ns, account.known_ns + ahead_ns)
+    def count(
+        self,
+        shares: Iterable[Share],
+        seen: Mapping[str, Mapping[Owner, ContainerSample]],
+        figures: ShareFigures,
+        ahead_ns: Callable[[Owner, str, ContainerSample], int],
+    ) -> None:
+        """Count the containers' GPU time on all cards that answer, which their hooks are told.
+
+        A driver may give one process's time to another: then its counts are wrong, but their sum
+        is right. So where it isn't known to count well, a container's count is told as far as it
+        makes all ledgers of the card, together, agree with all counts.
+
+        Args:
+            shares: the containers.
+            seen: by card, the driver's samples.
+            figures: what the ledgers say.
+            ahead_ns: estimates a container's GPU time on a card since the driver's windows ended.
+        """
+        for uuid, sights in seen.items():
+            here = [share.owner for share in shares if uuid in share.uuids]
+            accounts = {owner: self._accounts[owner, uuid] for owner in here}
+            for owner, account in accounts.items():
+                counted_ns = sights.get(owner, NOTHING).busy_ns
+                account.note(counted_ns, figures.of(owner, uuid).measured_ns)
+            unexplained_ns = sum(each.counts_ns - each.claims_ns for each in accounts.values())
+            for owner, account in accounts.items():
+                sight = sights.get(owner, NOTHING)
+                if not self.is_good:
+                    sight = sight.believed(account.believed_ns(unexplained_ns))
+                account.known_ns += sight.busy_ns
+                # A count of time doesn't go back.
+                told_ns = account.known_ns + ahead_ns(owner, uuid, sight)
+                account.told_ns = max(account.told_ns, told_ns)
 
     def judge(
         self,
         shares: Iterable[Share],
         seen: Mapping[str, Mapping[Owner, ContainerSample]],
         usage: NvmlUsage,
-        figures: ShareFigures,
     ) -> list[Share]:
-        """Fill in the driver's samples of all cards that answer; returns the shares in debt."""
+        """Fill in the driver's samples, after `count`; returns the shares in debt."""
         debtors: list[Share] = []
         for uuid, sights in seen.items():
             here = [share for share in shares if uuid in share.uuids]
-            claimed = {
-                share.owner: self._claim(share.owner, uuid, figures.of(share.owner, uuid).busy_ns)
-                for share in here
-            }
-            unexplained_ns = max(0, usage.card_busy_ns(uuid) - sum(claimed.values()))
+            claimed_ns = sum(self._accounts[share.owner, uuid].claimed_ns for share in here)
+            unexplained_ns = max(0, usage.card_busy_ns(uuid) - claimed_ns)
             for share in here:
                 sight = sights.get(share.owner, NOTHING)
                 # Where the driver's count is good it decides alone: any tenant of the card could
                 # make the rest look explained, by a ledger that claims more than it used.
-                claimed_ns = claimed[share.owner] + unexplained_ns
-                used_ns = sight.busy_ns if self.is_good else min(sight.busy_ns, claimed_ns)
                 account = self._accounts[share.owner, uuid]
+                most_ns = account.claimed_ns + unexplained_ns
+                used_ns = sight.busy_ns if self.is_good else min(sight.busy_ns, most_ns)
                 account.add(used_ns, self._clock_ns() - sight.behind_ns)
                 if account.debt_ns:
                     debtors.append(share)
@@ -205,8 +260,3 @@ class GpuTimeAccounts:
     def forget(self, living: frozenset[Owner]) -> None:
         """Drop the containers that are gone."""
         self._accounts = {key: each for key, each in self._accounts.items() if key[0] in living}
-
-    def _claim(self, owner: Owner, uuid: str, claimed_ns: int) -> int:
-        account = self._accounts[owner, uuid]
-        before, account.claimed_ns = account.claimed_ns, claimed_ns
-        return max(0, claimed_ns - before)

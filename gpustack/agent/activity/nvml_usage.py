@@ -62,6 +62,11 @@ class ContainerSample:
         """Return the sum with a process that has ended since."""
         return dataclasses.replace(self, busy_ns=self.busy_ns + busy_ns)
 
+    def believed(self, busy_ns: int) -> "ContainerSample":
+        """Return it with another GPU time, and the estimate since then by that."""
+        ahead_ns = self.ahead_ns * busy_ns // self.busy_ns if self.busy_ns else 0
+        return dataclasses.replace(self, busy_ns=busy_ns, ahead_ns=ahead_ns)
+
     def plus_moved(self, busy_ns: int) -> "ContainerSample":
         """Return it with the time of a PID that the card has shown for another."""
         return dataclasses.replace(self, moved_ns=self.moved_ns + busy_ns)

@@ -136,9 +136,8 @@ class ActivitySampler:
         self.memory.take(self._shares, seen, self._read, self._files)
         self.memory.take_unowned(self._usage.unowned_bytes)
         self._strangers.look(seen)
-        for share in self._shares:
-            self._take(share, seen)
-        for share in self._accounts.judge(self._shares, seen, self._usage, self.figures):
+        self._accounts.count(self._shares, seen, self.figures, self._ahead_ns)
+        for share in self._accounts.judge(self._shares, seen, self._usage):
             self._escapes.time_is_exceeded(
                 share, is_good=self._accounts.is_good, collected=self._accounts.collects
             )
@@ -229,19 +228,12 @@ class ActivitySampler:
             logger.debug("ledger is gone share=%s: %s", share.full_name, error)
         return None
 
-    def _take(self, share: Share, seen: Mapping[str, Mapping[Owner, ContainerSample]]) -> None:
-        """Take over the driver's samples of a container; a silent card has none."""
-        for uuid in share.uuids:
-            if uuid not in seen:
-                continue
-            sight = seen[uuid].get(share.owner, NOTHING)
-            key = share.owner, uuid
-            self._accounts.count(*key, sight.busy_ns, self._ahead_ns(key, sight))
-
-    def _ahead_ns(self, key: tuple[Owner, str], sight: ContainerSample) -> int:
+    def _ahead_ns(self, owner: Owner, uuid: str, sight: ContainerSample) -> int:
         """Return a container's GPU time since the driver's windows ended."""
         end_ns = self._clock_ns() - sight.lag_ns
-        claimed_ns = self._claims.since_change(*key, begin_ns=end_ns - sight.span_ns, end_ns=end_ns)
+        claimed_ns = self._claims.since_change(
+            owner, uuid, begin_ns=end_ns - sight.span_ns, end_ns=end_ns
+        )
         return sight.ahead_ns if claimed_ns is None else claimed_ns
 
     def _sights(

@@ -19,12 +19,14 @@ class LedgerFigures:
     Attributes:
         used_bytes: memory charged now.
         busy_ns: GPU time since the agent's start.
+        measured_ns: the same without what hooks add or take by the agent's count.
         throttled_seconds: time since then that launches were held back.
         denied: requests for memory since then that were refused.
     """
 
     used_bytes: int = 0
     busy_ns: int = 0
+    measured_ns: int = 0
     throttled_seconds: float = 0.0
     denied: int = 0
 
@@ -54,6 +56,7 @@ class ShareFigures:
             self._found[key] = LedgerFigures(
                 used_bytes=use.used_bytes,
                 busy_ns=before.busy_ns + max(0, use.busy_ns - last.busy_ns),
+                measured_ns=before.measured_ns + max(0, use.measured_ns - last.measured_ns),
                 throttled_seconds=before.throttled_seconds
                 + max(0, use.throttled_ns - last.throttled_ns) / _NS,
                 denied=before.denied + max(0, use.denied - last.denied),

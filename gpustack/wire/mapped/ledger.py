@@ -9,6 +9,7 @@ Source of truth: ``hook/include/vcuda_layout.h``, ``struct vcuda_ledger_file``.
 
 import dataclasses
 import enum
+import itertools
 import struct
 from collections.abc import Container, Mapping, Sequence
 
@@ -20,7 +21,7 @@ FILE_BYTES = 69 * 4096
 UNIT_BYTES = 256
 
 HEADER = struct.Struct("<8sIIII40x")
-CARD = struct.Struct("<16sQQ32x")
+CARD = struct.Struct("<16sQQQ24x")
 SLOT_HEADER = struct.Struct("<IIQQ40x")
 ENTRY = struct.Struct("<QqQQQQQQ")
 SLOT_BYTES = SLOT_HEADER.size + two_slot_page.MAX_CARDS * ENTRY.size
@@ -49,6 +50,7 @@ class CardUse:
         used_bytes: device memory charged, contexts included.
         contexts: CUDA contexts charged.
         busy_ns: GPU time.
+        measured_ns: a container's, not corrected by the agent's count; else ``busy_ns``.
         last_want_ns: CLOCK_MONOTONIC of the last launch, 0 for none; the latest of all processes.
         denied: requests refused.
         throttled_ns: time that launches were held back.
@@ -59,6 +61,7 @@ class CardUse:
     used_bytes: int = 0
     contexts: int = 0
     busy_ns: int = 0
+    measured_ns: int = 0
     last_want_ns: int = 0
     denied: int = 0
     throttled_ns: int = 0
@@ -115,7 +118,8 @@ def encode(uuids: Sequence[str], layout: int = two_slot_page.LAYOUT_VERSION) -> 
     """
     two_slot_page.check_cards(uuids)
     header = HEADER.pack(MAGIC, layout, FILE_BYTES, SLOTS, SLOT_BYTES)
-    return header + b"".join(CARD.pack(two_slot_page.uuid_to_bytes(uuid), 0, 0) for uuid in uuids)
+    values = map(two_slot_page.uuid_to_bytes, uuids)
+    return header + b"".join(CARD.pack(value, 0, 0, 0) for value in values)
 
 
 def used_slots(data: bytes) -> tuple[int, ...]:
@@ -152,7 +156,7 @@ def changed(before: bytes, head: bytes, now_ns: int) -> LedgerChange:
         return LedgerChange.ANYTHING
     launched = False
     for offset in range(CARDS_OFFSET, HEAD_BYTES, CARD.size):
-        uuid, total, paid_until_ns = CARD.unpack_from(head, offset)
+        uuid, total, paid_until_ns, _ = CARD.unpack_from(head, offset)
         if (uuid, total) != CARD.unpack_from(before, offset)[:2]:
             return LedgerChange.ANYTHING
         if uuid == _NO_CARD:
@@ -200,12 +204,14 @@ def decode_slots(head: bytes, living: Mapping[int, bytes]) -> LedgerReading:
         living: by number, all of the slot's bytes.
     """
     _, version, *_ = HEADER.unpack_from(head)
-    uuids = _card_uuids(head)
+    found = _cards(head)
+    uuids = [uuid for uuid, _, _ in found]
     slots = tuple(_decode_slot(data, index, uuids, version) for index, data in living.items())
     cards = tuple(
-        _sum(uuid, [slot.cards[position] for slot in slots]) for position, uuid in enumerate(uuids)
+        _sum(uuid, [slot.cards[card] for slot in slots], measured_ns)
+        for card, (uuid, _, measured_ns) in enumerate(found)
     )
-    sums = tuple((_total(head, card) & _UNITS_MASK) * UNIT_BYTES for card in range(len(uuids)))
+    sums = tuple((total & _UNITS_MASK) * UNIT_BYTES for _, total, _ in found)
     return LedgerReading(cards=cards, slots=slots, sums=sums)
 
 
@@ -222,16 +228,12 @@ def false_sums(data: bytes, later: bytes, slots: Sequence[int]) -> tuple[str, ..
     """
     return tuple(
         uuid
-        for index, uuid in enumerate(_card_uuids(data))
-        if _sum_is_false(data, later, slots, index)
+        for card, (uuid, total, _) in enumerate(_cards(data))
+        if _total(later, card) == total and _sum_is_false(data, total, slots, card)
     )
 
 
-def _sum_is_false(data: bytes, later: bytes, slots: Sequence[int], card: int) -> bool:
-    total = _total(data, card)
-    if total != _total(later, card):
-        return False
-
+def _sum_is_false(data: bytes, total: int, slots: Sequence[int], card: int) -> bool:
     def used(slot: int) -> int:
         place = slot_offset(slot) + SLOT_HEADER.size + card * ENTRY.size
         return int(ENTRY.unpack_from(data, place)[0])
@@ -246,15 +248,11 @@ def _total(data: bytes, card: int) -> int:
     return int(CARD.unpack_from(data, CARDS_OFFSET + card * CARD.size)[1])
 
 
-def _card_uuids(data: bytes) -> tuple[str, ...]:
-    """Return the cards in order; the first empty record ends them."""
-    uuids = []
-    for index in range(two_slot_page.MAX_CARDS):
-        value, _, _ = CARD.unpack_from(data, CARDS_OFFSET + index * CARD.size)
-        if value == _NO_CARD:
-            break
-        uuids.append(two_slot_page.uuid_from_bytes(value))
-    return tuple(uuids)
+def _cards(data: bytes) -> list[tuple[str, int, int]]:
+    """Return UUID, sum and measured time of the cards in order; an empty record ends them."""
+    records = CARD.iter_unpack(data[CARDS_OFFSET:SLOTS_OFFSET])
+    used = itertools.takewhile(lambda each: each[0] != _NO_CARD, records)
+    return [(two_slot_page.uuid_from_bytes(each[0]), each[1], each[3]) for each in used]
 
 
 def _decode_slot(data: bytes, index: int, uuids: Sequence[str], layout: int) -> SlotUse:
@@ -273,26 +271,27 @@ def _decode_slot(data: bytes, index: int, uuids: Sequence[str], layout: int) -> 
 
 
 def _decode_entry(data: bytes, offset: int, uuid: str, layout: int) -> CardUse:
-    used, _, contexts, busy_ns, last_want_ns, denied, *times = ENTRY.unpack_from(data, offset)
-    throttled_ns, open_ns = times
+    used, _, contexts, busy_ns, *others = ENTRY.unpack_from(data, offset)
     return CardUse(
         uuid=uuid,
         used_bytes=(used & _UNITS_MASK) * UNIT_BYTES,
         contexts=contexts,
         busy_ns=busy_ns,
-        last_want_ns=last_want_ns,
-        denied=denied,
-        throttled_ns=throttled_ns,
-        open_ns=open_ns if layout > 1 else 0,
+        last_want_ns=others[0],
+        denied=others[1],
+        throttled_ns=others[2],
+        open_ns=others[3] if layout > 1 else 0,
     )
 
 
-def _sum(uuid: str, uses: Sequence[CardUse]) -> CardUse:
+def _sum(uuid: str, uses: Sequence[CardUse], measured_ns: int) -> CardUse:
+    busy_ns = sum(use.busy_ns for use in uses)
     return CardUse(
         uuid=uuid,
         used_bytes=sum(use.used_bytes for use in uses),
         contexts=sum(use.contexts for use in uses),
-        busy_ns=sum(use.busy_ns for use in uses),
+        busy_ns=busy_ns,
+        measured_ns=measured_ns or busy_ns,
         last_want_ns=max((use.last_want_ns for use in uses), default=0),
         denied=sum(use.denied for use in uses),
         throttled_ns=sum(use.throttled_ns for use in uses),

@@ -27,15 +27,18 @@ static uint64_t credit_ns(const struct limiter_card *card, uint64_t now) {
 void limiter_card_enter(struct limiter_card *card, void *files, uint64_t now) {
     /* A count of time doesn't go back: spared time shows when more has passed. */
     int64_t busy = card->busy_ns > 0 ? card->busy_ns : 0;
+    int64_t measured = card->measured_ns > 0 ? card->measured_ns : 0;
     const struct limiter_entry entry = {.wall_ns = bucket_wall_ns(card->charged_ns, card->percent),
                                         .credit_ns = credit_ns(card, now),
                                         .busy_ns = busy,
+                                        .measured_ns = (uint64_t)measured,
                                         .open_ns = card->open_ns,
                                         .throttled_ns = card->throttled_ns};
     card->paid_until = limiter_ledger_enter(files, &card->uuid, now, &entry);
     card->entered_at = now;
     card->charged_ns = 0;
     card->busy_ns -= busy;
+    card->measured_ns -= measured;
     card->audit.own_ns += busy;
     card->throttled_ns = 0;
     if (card->paid_until == 0) {
@@ -71,7 +74,9 @@ void limiter_card_charge(struct limiter_card *card, uint64_t ns) {
 void limiter_card_settle(struct limiter_card *card, const struct gpu_timer_bill *bill) {
     card->charged_ns += bill->charge_ns;
     card->busy_ns += bill->busy_ns;
-    card->audit.own_raw_ns += (int64_t)((double)bill->busy_ns / limiter_card_factor(card));
+    int64_t measured = (int64_t)((double)bill->busy_ns / limiter_card_factor(card));
+    card->measured_ns += measured;
+    card->audit.own_raw_ns += measured;
 }
 
 /* The processes that share the card with this one: the other tenants, and of the container's own

@@ -13,7 +13,8 @@ struct limiter_card {
     uint32_t percent;      /* in force: the share, or the burst's ceiling */
     uint32_t others;       /* that are known to use the card now */
     int64_t charged_ns;    /* GPU time charged, and not yet entered */
-    int64_t busy_ns;       /* measured, and not yet entered */
+    int64_t busy_ns;       /* measured and corrected by the agent's count, and not yet entered */
+    int64_t measured_ns;   /* the same, not corrected */
     uint64_t open_ns;      /* of launches of unknown length, by the last entry */
     uint64_t throttled_ns; /* waited, and not yet entered */
     uint64_t paid_until;   /* the bucket at the last entry */

@@ -99,6 +99,8 @@ uint64_t limiter_ledger_enter(void *files, const CUuuid *uuid, uint64_t now,
         paid_until = bucket_charge(bucket, now, entry->wall_ns, entry->credit_ns);
         add(&own->busy_ns, entry->busy_ns);
         if (ledger->layout >= 2) {
+            word *measured = (word *)&ledger->file->cards[card].measured_ns;
+            atomic_fetch_add(measured, entry->measured_ns);
             atomic_store((word *)&own->open_ns, entry->open_ns);
         }
         add(&own->throttled_ns, (int64_t)entry->throttled_ns);

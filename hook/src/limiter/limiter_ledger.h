@@ -32,6 +32,7 @@ struct limiter_entry {
     int64_t wall_ns; /* to charge, or, negative, to refund */
     uint64_t credit_ns;
     int64_t busy_ns;
+    uint64_t measured_ns;
     uint64_t open_ns; /* the cost of launches under way, beyond their charge, if it isn't known */
     uint64_t throttled_ns;
 };

@@ -78,5 +78,6 @@ int main(void) {
     struct vcuda_ledger_entry did = ledger_did();
     CHECK(did.busy_ns > 500 * NS_PER_MS && did.throttled_ns > 500 * NS_PER_MS);
     CHECK(wall_ns() - did.last_want_ns < NS_PER_S);
+    CHECK(ledger_map()->cards[0].measured_ns == did.busy_ns); /* no agent has corrected it */
     return 0;
 }

@@ -11,6 +11,7 @@
 #include "sim.h"
 
 #define WANT_NS NS_PER_S
+#define KEPT 0.9
 #define LOOK_EVERY_NS (SIM_LOOK * SIM_TICK_NS)
 
 static bool wants(unsigned tenant, uint64_t now) {
@@ -47,12 +48,43 @@ static void push(uint64_t *ticks, uint64_t newest) {
     ticks[SIM_TICKS - 1] = newest;
 }
 
+static double within(double value, double least, double most) {
+    return value < least ? least : value > most ? most : value;
+}
+
+static double since_look(const uint64_t *ticks) {
+    unsigned until = SIM_TICKS - 1 - world.run->lag;
+    return (double)(ticks[until] - ticks[until - SIM_LOOK]);
+}
+
+/* What all counts are beyond all claims: the sums, of which a look weighs nine tenths of the next. */
+static double unexplained(void) {
+    double sum = 0;
+    for (unsigned i = 0; i < world.run->tenants; i++) {
+        struct sim_container *container = &world.containers[i];
+        container->counts_ns = container->counts_ns * KEPT + since_look(container->busy_ns);
+        container->claims_ns = container->claims_ns * KEPT + since_look(container->measured_at_ns);
+        sum += container->counts_ns - container->claims_ns;
+    }
+    return sum;
+}
+
+/* The count since the last look, as far as ledgers leave room for it
+ * (gpustack/agent/activity/gpu_time_accounts.py: a driver that isn't known to count well). */
+static double believed(struct sim_container *container, double rest) {
+    double claims = container->claims_ns, room = claims + rest;
+    double sum = rest < 0 ? within(container->counts_ns, room, claims)
+                          : within(container->counts_ns, claims, room);
+    double before = container->beliefs_ns * KEPT;
+    container->beliefs_ns = sum < before ? before : sum;
+    return container->beliefs_ns - before;
+}
+
 /* What is known, in whole percent, and what has been added since: as much as before, or, where that
  * no longer holds because a burst has begun or ended, what the container says itself. */
-static void tell(struct sim_container *container, uint64_t now) {
+static void tell(struct sim_container *container, double window, uint64_t now) {
     unsigned lag = world.run->lag, until = SIM_TICKS - 1 - lag;
-    uint64_t window = container->busy_ns[until] - container->busy_ns[until - SIM_LOOK];
-    uint64_t percent = (window * 100 + LOOK_EVERY_NS / 2) / LOOK_EVERY_NS;
+    uint64_t percent = (uint64_t)(window * 100 / (double)LOOK_EVERY_NS + 0.5);
     container->known_ns += percent * (LOOK_EVERY_NS / 100);
     bool changed = now - container->changed_at <= (lag + SIM_LOOK) * SIM_TICK_NS;
     uint64_t ahead = changed ? container->claimed_ns[SIM_TICKS - 1] - container->claimed_ns[until]
@@ -73,10 +105,14 @@ void sim_agent(uint64_t now) {
         container->burst_allowed = allowed;
         container->tenants_wanting = wanting;
         push(container->claimed_ns, claimed(i));
+        push(container->measured_at_ns, container->measured_ns);
         push(container->busy_ns,
              world.run->drawn ? container->drawn_ns : world.run->tenant[i].busy_ns);
-        if (now % LOOK_EVERY_NS == 0 && !world.run->silent) {
-            tell(container, now);
+    }
+    if (world.run->agent && now % LOOK_EVERY_NS == 0 && !world.run->silent) {
+        double rest = unexplained();
+        for (unsigned i = 0; i < world.run->tenants; i++) {
+            tell(&world.containers[i], believed(&world.containers[i], rest), now);
         }
     }
 }

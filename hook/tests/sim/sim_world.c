@@ -142,6 +142,7 @@ uint64_t limiter_ledger_enter(void *files, const CUuuid *uuid, uint64_t now,
     struct sim_process *own = files;
     (void)uuid;
     own->busy_ns += (uint64_t)entry->busy_ns;
+    world.containers[own->tenant].measured_ns += entry->measured_ns;
     own->throttled_ns += entry->throttled_ns;
     own->last_want_ns = now;
     return bucket_charge(&world.containers[own->tenant].paid_until, now, entry->wall_ns,

@@ -214,6 +214,7 @@ class Stage:
         *,
         used_bytes: int = 0,
         busy_ns: int = 0,
+        measured_ns: int = 0,
         last_want_ns: int = 0,
         page: int | None = None,
     ) -> None:
@@ -223,6 +224,7 @@ class Stage:
             name: the container's.
             used_bytes: of memory.
             busy_ns: GPU time.
+            measured_ns: the same without corrections; 0: an older hook doesn't say it.
             last_want_ns: its last launch.
             page: the generation of the activity page that it goes by; left out: the last one's.
         """
@@ -240,15 +242,15 @@ class Stage:
         last = two_slot_page.SLOT_HEADER.unpack_from(data, start)[0]
         goes_by = last if page is None else page
         os.pwrite(fd, ledger.SLOT_HEADER.pack(0, 7, 1, goes_by) + entry, offset)
-        self.write_sum(name, used_bytes)
+        self.write_sum(name, used_bytes, measured_ns)
         lock = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, lock)
 
-    def write_sum(self, name: str, used_bytes: int) -> None:
-        """Write the sum of all slots with the operation's number, and the time that is paid for."""
+    def write_sum(self, name: str, used_bytes: int, measured_ns: int = 0) -> None:
+        """Write the sum of all slots with the operation's number, and the card's times."""
         units = used_bytes // ledger.UNIT_BYTES
-        sum_and_time = struct.pack("<QQ", units | self._operations << 44, self.now_ns)
-        os.pwrite(self._ledgers[name], sum_and_time, ledger.CARDS_OFFSET + 16)
+        words = struct.pack("<QQQ", units | self._operations << 44, self.now_ns, measured_ns)
+        os.pwrite(self._ledgers[name], words, ledger.CARDS_OFFSET + 16)
 
     def cut_ledger(self, name: str) -> None:
         os.truncate(self._file(name, "ledger"), 100)

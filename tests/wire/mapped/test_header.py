@@ -1,5 +1,6 @@
 """Python states the numbers of the header in ``hook/include``, and reads what C wrote by it."""
 
+import dataclasses
 import pathlib
 import subprocess
 
@@ -45,6 +46,7 @@ NUMBERS = {
     "offsetof(struct vcuda_ledger_slot, limits_generation)": 8,
     "offsetof(struct vcuda_ledger_slot, activity_generation)": 16,
     "offsetof(struct vcuda_ledger_entry, open_ns)": 56,
+    "offsetof(struct vcuda_ledger_card, measured_ns)": 32,
     "offsetof(struct vcuda_card_activity, paid_until_ns)": 40,
     "offsetof(struct vcuda_card_activity, debt_ns)": 48,
     "offsetof(struct vcuda_ledger_file, cards)": ledger.CARDS_OFFSET,
@@ -71,6 +73,7 @@ static void fill(void) {
         .version = VCUDA_LAYOUT_VERSION, .file_bytes = sizeof f}};
     f.cards[0].uuid[15] = 0x0a;
     f.cards[1].uuid[15] = 0x0b;
+    f.cards[1].measured_ns = 42;
     f.slots[3].pid = 31;
     f.slots[3].limits_generation = 39;
     f.slots[3].activity_generation = 40;
@@ -143,4 +146,4 @@ def test_fields_that_c_wrote_mean_the_same_to_python(tmp_path: pathlib.Path) -> 
         index=3, pid=31, cards=(empty, use), limits_generation=39, activity_generation=40
     )
     assert reading.slots == (slot,)
-    assert reading.cards == (empty, use)
+    assert reading.cards == (empty, dataclasses.replace(use, measured_ns=42))
