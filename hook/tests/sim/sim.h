@@ -116,7 +116,7 @@ struct sim_container {
     uint64_t changed_at; /* whether it may burst */
     uint64_t known_ns, agent_busy_ns;
     uint64_t drawn_ns;
-    uint64_t measured_ns;        /* the ledger's word */
+    uint64_t measured_ns;                    /* the ledger's word */
     double counts_ns, claims_ns, beliefs_ns; /* sums of the agent's looks (sim_agent.c) */
     /* at the agent's last ticks: the truth, or what was drawn of it, and the ledger's words */
     uint64_t busy_ns[SIM_TICKS], claimed_ns[SIM_TICKS], measured_at_ns[SIM_TICKS];

@@ -57,7 +57,8 @@ static double since_look(const uint64_t *ticks) {
     return (double)(ticks[until] - ticks[until - SIM_LOOK]);
 }
 
-/* What all counts are beyond all claims: the sums, of which a look weighs nine tenths of the next. */
+/* What all counts are beyond all claims: the sums, of which a look weighs nine tenths of the next.
+ */
 static double unexplained(void) {
     double sum = 0;
     for (unsigned i = 0; i < world.run->tenants; i++) {
