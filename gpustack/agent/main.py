@@ -10,19 +10,21 @@ import sys
 import threading
 from collections.abc import Sequence
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from gpustack import __version__
 from gpustack.adapters.control import ControlClient, ControlRefusal, ControlUnavailable
-from gpustack.adapters.nvml import Nvml
 from gpustack.adapters.systemd import DescriptorStore, Notifier, set_up_log
 from gpustack.adapters.web.tls import TlsError
 from gpustack.agent import settings
-from gpustack.agent.app import Agent
 from gpustack.agent.control.server import SOCKET
 from gpustack.command_line import Parser
 from gpustack.model.errors import GpustackError
 from gpustack.wire.config import ConfigError
 from gpustack.wire.files import durable_file
+
+if TYPE_CHECKING:
+    from gpustack.agent.app import Agent
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _reload(configuration.run_dir)
     set_up_log(configuration.log_level, journal="JOURNAL_STREAM" in os.environ)
     try:
-        agent = Agent(configuration, nvml=Nvml(), store=DescriptorStore.from_environment())
+        agent = _agent(configuration)
     except (GpustackError, OSError) as error:
         logger.critical("does not start: %s", durable_file.explained(error))
         return _WRONG_USE if isinstance(error, ConfigError) else 1
@@ -69,7 +71,16 @@ def _reload(run_dir: pathlib.Path) -> int:
     return 0
 
 
-def _run(agent: Agent) -> int:
+def _agent(configuration: settings.AgentSettings) -> "Agent":
+    # Here, because the questions of a run of site.yml need nothing of it, and it takes two thirds
+    # of the time that this program takes to load.
+    from gpustack.adapters.nvml import Nvml  # noqa: PLC0415
+    from gpustack.agent.app import Agent  # noqa: PLC0415
+
+    return Agent(configuration, nvml=Nvml(), store=DescriptorStore.from_environment())
+
+
+def _run(agent: "Agent") -> int:
     def stop(number: int, _: FrameType | None) -> None:
         logger.info("stopping signal=%s", signal.Signals(number).name)
         agent.tasks.stop.set()
