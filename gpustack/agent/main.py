@@ -17,7 +17,6 @@ from gpustack.adapters.control import ControlClient, ControlRefusal, ControlUnav
 from gpustack.adapters.systemd import DescriptorStore, Notifier, set_up_log
 from gpustack.adapters.web.tls import TlsError
 from gpustack.agent import settings
-from gpustack.agent.control.server import SOCKET
 from gpustack.command_line import Parser
 from gpustack.model.errors import GpustackError
 from gpustack.wire.config import ConfigError
@@ -50,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.check_config:
         return 0
     if options.reload:
-        return _reload(configuration.run_dir)
+        return _reload(configuration.control_socket)
     set_up_log(configuration.log_level, journal="JOURNAL_STREAM" in os.environ)
     try:
         agent = _agent(configuration)
@@ -60,10 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _run(agent)
 
 
-def _reload(run_dir: pathlib.Path) -> int:
+def _reload(socket: pathlib.Path) -> int:
     """Let the running agent take its configuration over; say what has changed, or why it can't."""
     try:
-        changed = ControlClient(run_dir / SOCKET).reload()
+        changed = ControlClient(socket).reload()
     except (ControlRefusal, ControlUnavailable) as error:
         print(error, file=sys.stderr)  # noqa: T201 (the answer of a command)
         return 1
