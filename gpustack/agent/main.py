@@ -10,19 +10,20 @@ import sys
 import threading
 from collections.abc import Sequence
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from gpustack import __version__
 from gpustack.adapters.control import ControlClient, ControlRefusal, ControlUnavailable
-from gpustack.adapters.nvml import Nvml
 from gpustack.adapters.systemd import DescriptorStore, Notifier, set_up_log
 from gpustack.adapters.web.tls import TlsError
 from gpustack.agent import settings
-from gpustack.agent.app import Agent
-from gpustack.agent.control.server import SOCKET
 from gpustack.command_line import Parser
 from gpustack.model.errors import GpustackError
 from gpustack.wire.config import ConfigError
 from gpustack.wire.files import durable_file
+
+if TYPE_CHECKING:
+    from gpustack.agent.app import Agent
 
 logger = logging.getLogger(__name__)
 
@@ -48,20 +49,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.check_config:
         return 0
     if options.reload:
-        return _reload(configuration.run_dir)
+        return _reload(configuration.control_socket)
     set_up_log(configuration.log_level, journal="JOURNAL_STREAM" in os.environ)
     try:
-        agent = Agent(configuration, nvml=Nvml(), store=DescriptorStore.from_environment())
+        agent = _agent(configuration)
     except (GpustackError, OSError) as error:
         logger.critical("does not start: %s", durable_file.explained(error))
         return _WRONG_USE if isinstance(error, ConfigError) else 1
     return _run(agent)
 
 
-def _reload(run_dir: pathlib.Path) -> int:
+def _reload(socket: pathlib.Path) -> int:
     """Let the running agent take its configuration over; say what has changed, or why it can't."""
     try:
-        changed = ControlClient(run_dir / SOCKET).reload()
+        changed = ControlClient(socket).reload()
     except (ControlRefusal, ControlUnavailable) as error:
         print(error, file=sys.stderr)  # noqa: T201 (the answer of a command)
         return 1
@@ -69,7 +70,16 @@ def _reload(run_dir: pathlib.Path) -> int:
     return 0
 
 
-def _run(agent: Agent) -> int:
+def _agent(configuration: settings.AgentSettings) -> "Agent":
+    # Here, because the questions of a run of site.yml need nothing of it, and it takes two thirds
+    # of the time that this program takes to load.
+    from gpustack.adapters.nvml import Nvml  # noqa: PLC0415
+    from gpustack.agent.app import Agent  # noqa: PLC0415
+
+    return Agent(configuration, nvml=Nvml(), store=DescriptorStore.from_environment())
+
+
+def _run(agent: "Agent") -> int:
     def stop(number: int, _: FrameType | None) -> None:
         logger.info("stopping signal=%s", signal.Signals(number).name)
         agent.tasks.stop.set()

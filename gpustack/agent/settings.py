@@ -72,6 +72,11 @@ class AgentSettings:
         """The kubelet's PodResources socket: the devices that it gave to each container."""
         return self.kubelet_root / "pod-resources" / "kubelet.sock"
 
+    @property
+    def control_socket(self) -> pathlib.Path:
+        """The agent's own socket, for root on its host."""
+        return self.run_dir / "agent.sock"
+
 
 def load(path: pathlib.Path) -> AgentSettings:
     """Read the configuration file.

@@ -2,6 +2,8 @@
 
 import json
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -133,3 +135,9 @@ def test_a_pod_that_is_not_there_is_named(
 ) -> None:
     assert main(["explain", "absent", "--snapshot", snapshot]) == 2
     assert "no pod default/absent" in capsys.readouterr().err
+
+
+def test_no_client_of_kubernetes_is_loaded_before_a_cluster_is_read() -> None:
+    code = "import gpustack.cli.main, sys; print('kubernetes' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

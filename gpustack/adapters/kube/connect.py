@@ -18,21 +18,22 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import urllib3
-from kubernetes import client as kube_client
-from kubernetes import config as kube_config
 from urllib3.util.ssl_ import create_urllib3_context, resolve_cert_reqs
 
 from gpustack.adapters.kube.errors import KubeConfigError
 from gpustack.adapters.kube.kubeconfig import Context
 from gpustack.wire.files import regular_file
 
+if TYPE_CHECKING:
+    from kubernetes import client as kube_client
+
 logger = logging.getLogger(__name__)
 
 # The loader looks at few of its values' types.
-_BROKEN: Final = (kube_config.ConfigException, ValueError, TypeError, AttributeError)
+_BROKEN: Final = (ValueError, TypeError, AttributeError)
 _ONLY: Final = "only"
 _MOST_TOKEN_BYTES: Final = 1 << 16  # more than a request's headers may have
 
@@ -90,6 +91,11 @@ def open_context(context: Context) -> ApiConnection:
     Raises:
         KubeConfigError: its certificates, its token or its plugin can't be used.
     """
+    # Here, because it is the slowest of what the programs load, and a command that asks this host
+    # alone reaches no API server.
+    from kubernetes import client as kube_client  # noqa: PLC0415
+    from kubernetes import config as kube_config  # noqa: PLC0415
+
     settings = kube_client.Configuration()
     # Watches and calls share the pool; beyond this, connections are opened and thrown away.
     settings.connection_pool_maxsize = 32
@@ -101,7 +107,7 @@ def open_context(context: Context) -> ApiConnection:
                 _alone(context), client_configuration=settings, persist_config=False
             )
         pool = kube_client.ApiClient(configuration=settings).rest_client.pool_manager
-    except (*_BROKEN, OSError) as error:
+    except (kube_config.ConfigException, *_BROKEN, OSError) as error:
         raise KubeConfigError(f"{place}: {error}") from error
     _check_plugin(place, context, settings, told)
 
@@ -225,7 +231,7 @@ def _logged() -> Iterator[list[str]]:
 
 
 def _check_plugin(
-    place: str, context: Context, settings: kube_client.Configuration, told: list[str]
+    place: str, context: Context, settings: "kube_client.Configuration", told: list[str]
 ) -> None:
     """Refuse a plugin that gave no identity: requests would be anonymous."""
     plugin = next((name for name in ("exec", "auth-provider") if name in context.user), None)

@@ -1,16 +1,11 @@
 """The server of `agent.sock`, with all services that root finds there."""
 
-from typing import Final
-
 from gpustack.adapters import display
 from gpustack.adapters.control import ControlServer, Service, control_service
 from gpustack.agent.control.reload import ConfigurationReload
 from gpustack.agent.control.root_control import RootControl
 from gpustack.agent.node.inventory import CardInventory
 from gpustack.agent.settings import AgentSettings
-
-SOCKET: Final = "agent.sock"
-"""Its name in the agent's run folder."""
 
 
 def build(
@@ -22,4 +17,4 @@ def build(
         control_service(RootControl(inventory, configuration.reload)),
         Service(name=display.SERVICE, methods=display.methods(source)),
     )
-    return configuration, ControlServer(settings.run_dir / SOCKET, services)
+    return configuration, ControlServer(settings.control_socket, services)

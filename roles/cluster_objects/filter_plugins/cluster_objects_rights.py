@@ -1,6 +1,5 @@
 """Filters for the upgrade of a site with an extender that changes pods instead of their status."""
 
-import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -18,11 +17,12 @@ def patches_pods(found: Iterable[Mapping[str, Any]]) -> bool:
 
 def rights(objects: Iterable[Mapping[str, Any]], older_extender: bool) -> list[dict[str, Any]]:
     """Return the objects of rbac.yml.j2, with an older extender's right where there is one."""
-    result = [copy.deepcopy(dict(each)) for each in objects if each]
-    for each in result:
-        if older_extender and each["kind"] == "ClusterRole":
-            each["rules"].append(PATCHES_PODS)
-    return result
+    more = [PATCHES_PODS] if older_extender else []
+    return [
+        {**each, "rules": [*each["rules"], *more]} if each["kind"] == "ClusterRole" else {**each}
+        for each in objects
+        if each
+    ]
 
 
 class FilterModule:

@@ -4,7 +4,6 @@ Pure functions of parsed YAML. Each is a fixed point: applied to its own result 
 which is what makes the role's second run quiet.
 """
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -39,6 +38,16 @@ DEFAULT_PREDICATES = (
 ALWAYS = ("CheckNodeUnschedulable", "PodToleratesNodeTaints")
 GENERAL = {"PodFitsResources", "HostName", "PodFitsHostPorts", "MatchNodeSelector"}
 FALSE = ("0", "f", "F", "false", "FALSE", "False")  # to Go's strconv.ParseBool
+
+
+def copied(value: Any) -> Any:
+    """Return a copy of parsed YAML.
+
+    copy.deepcopy copies Ansible's templar, with all variables, for each container in it.
+    """
+    if isinstance(value, Mapping):
+        return {key: copied(each) for key, each in value.items()}
+    return [copied(each) for each in value] if isinstance(value, list) else value
 
 
 def parsed(text: str, path: str) -> dict[str, Any] | None:
@@ -85,7 +94,7 @@ def with_extender(
             "apiVersion: the scheduler's version isn't known: set kube_scheduler_api_version"
         )
     result: dict[str, Any] = (
-        copy.deepcopy(dict(found))
+        copied(found)
         if found
         else {
             "apiVersion": api_version,
@@ -111,7 +120,7 @@ def with_extender(
             f"extenders: {binding[0]} has a bindVerb, and so has gpustack; kube-scheduler takes "
             "only one extender that binds. Remove that entry's bindVerb"
         )
-    result["extenders"] = [*others, *(copy.deepcopy(dict(entry)) for entry in entries)]
+    result["extenders"] = [*others, *map(copied, entries)]
     return result
 
 
@@ -220,7 +229,7 @@ def without_extender(
         kept: the same as it stood before us.
         entries: our elements of `extenders`.
     """
-    result: dict[str, Any] = copy.deepcopy(dict(found))
+    result: dict[str, Any] = copied(found)
     extenders = result.get("extenders") or []
     others = others_among(extenders, entries)
     if len(others) == len(extenders):
@@ -250,8 +259,8 @@ def _put_back(
     ]
     before = others_among(kept, entries)
     if others == before:  # in their old order
-        return [copy.deepcopy(one) for one in kept if one in before or one in replaced]
-    return [*others, *copy.deepcopy(replaced)]
+        return [copied(one) for one in kept if one in before or one in replaced]
+    return [*others, *copied(replaced)]
 
 
 def _restore_sampling(found: dict[str, Any], kept: Mapping[str, Any]) -> None:

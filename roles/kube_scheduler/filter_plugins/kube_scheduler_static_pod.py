@@ -4,7 +4,6 @@ Pure functions of parsed YAML. `with_flags` is a fixed point, which is what make
 run quiet.
 """
 
-import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,16 @@ from typing import Any
 CHECKSUM_ANNOTATION = "gpustack.io/scheduler-config-sha256"
 VOLUME = "gpustack-scheduler-config"
 CERTIFICATES_VOLUME = "gpustack-scheduler-certificates"
+
+
+def copied(value: Any) -> Any:
+    """Return a copy of parsed YAML.
+
+    copy.deepcopy copies Ansible's templar, with all variables, for each container in it.
+    """
+    if isinstance(value, Mapping):
+        return {key: copied(each) for key, each in value.items()}
+    return [copied(each) for each in value] if isinstance(value, list) else value
 
 
 def with_flags(
@@ -38,7 +47,7 @@ def with_flags(
         ValueError: the manifest has no container that runs kube-scheduler, or that one reads or
             mounts another file, which would be hidden.
     """
-    result: dict[str, Any] = copy.deepcopy(dict(manifest))
+    result: dict[str, Any] = copied(manifest)
     container = scheduler_container(result["spec"])
     _check_flags(container, flags, path)
     metadata = result.setdefault("metadata", {})
@@ -64,7 +73,7 @@ def without_flags(
         kept: the same as it stood before us: its flags of these names come back.
         flags: all flags that `with_flags` may have set.
     """
-    result: dict[str, Any] = copy.deepcopy(dict(manifest))
+    result: dict[str, Any] = copied(manifest)
     if not is_ours(manifest):
         return result
     del result["metadata"]["annotations"][CHECKSUM_ANNOTATION]

@@ -73,8 +73,8 @@ def test_the_programs_exit_status_is_that_of_a_bad_configuration(
         linker_cache=on.files.linker_cache,
         kernel=on.kernel,
     )
-    monkeypatch.setattr(program, "Agent", here)
-    monkeypatch.setattr(program, "Nvml", lambda: on.nvml)
+    monkeypatch.setattr("gpustack.agent.app.Agent", here)
+    monkeypatch.setattr("gpustack.adapters.nvml.Nvml", lambda: on.nvml)
     monkeypatch.setattr(program, "set_up_log", lambda *_, **__: None)
     with caplog.at_level(logging.CRITICAL):
         assert program.main(["--config", str(file)]) == 2

@@ -137,7 +137,7 @@ def test_an_agent_with_a_broken_checkpoint_on_a_bad_disk_ends_in_one_line(
 def test_an_agent_without_a_state_folder_ends_with_path_and_remedy(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(main, "Nvml", lambda: FakeNvml(card(0)))
+    monkeypatch.setattr("gpustack.adapters.nvml.Nvml", lambda: FakeNvml(card(0)))
 
     def body(host: Host) -> None:
         _read_only(host)

@@ -3,6 +3,8 @@
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -130,3 +132,10 @@ def test_every_setting_has_the_name_of_its_key() -> None:
         f"{top}.{name}" for top, each in properties.items() for name in each.get("properties", ())
     }
     assert {key_of(each) for each in fields} <= {*properties, *inner}
+
+
+def test_a_question_loads_none_of_the_agents_parts() -> None:
+    # each run of site.yml asks every host's agent, and the parts take most of a program's start
+    code = "import gpustack.agent.main, sys; print('gpustack.adapters.kube' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -12,14 +12,13 @@ from tests.ansible.rendering import ansible, words
 
 pytestmark = pytest.mark.long
 
-BEFORE = "installed libcuda1 libcuda1=535.261.03-1"
+BEFORE = "libcuda1 installed libcuda1=535.261.03-1 install"
 NEWER = "Inst libcuda1 [535.261.03-1] (550.163.01-1 Debian:12 [amd64])"
 
 
 def run(
     folder: pathlib.Path,
-    entry: str,
-    *,
+    *entry: str,
     apt: str,
     loaded: str = "",
     module: str = "",
@@ -31,7 +30,7 @@ def run(
 
     Args:
         folder: of this host, which is this machine.
-        entry: the part.
+        entry: the part, or several that a playbook runs one after the other.
         apt: what apt-get prints, or `fail`.
         loaded: version of the driver that runs; none if empty.
         module: version that a boot would load.
@@ -39,15 +38,9 @@ def run(
         modinfo: a program that answers in the place of these two.
         more: variables, without the role's prefix.
     """
-    # asked for STATUS NAME NAME=VERSION, or for NAME STATUS; it knows libcuda1 alone
-    write_program(
-        folder,
-        "dpkg-query",
-        f"""case "$*" in
-*libcuda1*) case "$*" in *Version*) echo '{BEFORE}';; *) echo 'libcuda1 installed';; esac;;
-*) exit 1;;
-esac""",
-    )
+    # it knows libcuda1 alone
+    known = f"case \"$*\" in *libcuda1*) echo '{BEFORE}';; *) exit 1;; esac"
+    write_program(folder, "dpkg-query", known)
     write_program(folder, "apt-get", "exit 100" if apt == "fail" else f"echo '{apt}'")
     write_program(
         folder,
@@ -69,12 +62,9 @@ esac""",
     }
     facts = "[nvidia_driver_before | default(0), nvidia_driver_changes | default(0)] | to_json"
     handed = {"copy": {"content": f"{{{{ {facts} }}}}\n", "dest": f"{folder}/handed"}}
-    tasks = [
-        {"import_role": {"name": "nvidia_driver", "tasks_from": entry}},
-        handed,
-    ]
+    parts = [{"import_role": {"name": "nvidia_driver", "tasks_from": each}} for each in entry]
     (folder / "play.yml").write_text(
-        yaml.safe_dump([{"hosts": "h", "gather_facts": False, "tasks": tasks}])
+        yaml.safe_dump([{"hosts": "h", "gather_facts": False, "tasks": [*parts, handed]}])
     )
     done = ansible(
         "ansible-playbook", "--inventory=h,", "--connection=local",
@@ -153,7 +143,7 @@ OF_SITE = "h runs driver 535.261.03, and would get libcuda1 of another version w
 def test_a_driver_that_runs_is_changed_by_no_run_of_site(
     tmp_path: pathlib.Path, apt: str, loaded: str, refused: bool
 ) -> None:
-    status, said = run(tmp_path, "in_place", apt=apt, loaded=loaded, module=loaded)
+    status, said = run(tmp_path, "preflight", "in_place", apt=apt, loaded=loaded, module=loaded)
     assert ((status != 0), OF_SITE in said) == (refused, refused), said
 
 

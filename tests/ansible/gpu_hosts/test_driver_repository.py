@@ -15,7 +15,7 @@ PACKAGES = ["libcuda1=535.261.03-1", "nvidia-smi"]
 def reads_index(folder: pathlib.Path, *installed: str, changed: bool = False) -> bool:
     """Run the role's tasks on a host with these packages; says whether apt-get was asked."""
     (folder / "bin").mkdir(parents=True)
-    lines = [f"echo installed {each.partition('=')[0]} {each}" for each in installed]
+    lines = [f"echo {each.partition('=')[0]} installed {each} install" for each in installed]
     status = 0 if len(installed) == len(PACKAGES) else 1  # dpkg-query's, with an unknown package
     asked = folder / "asked"
     for name, body in {
@@ -24,15 +24,17 @@ def reads_index(folder: pathlib.Path, *installed: str, changed: bool = False) ->
     }.items():
         (folder / "bin" / name).write_text("\n".join(["#!/bin/sh", *body, ""]))
         (folder / "bin" / name).chmod(0o755)
-    role = {
-        "ansible.builtin.import_role": {"name": "nvidia_driver", "tasks_from": "index"},
-        "vars": {
-            "ansible_facts": {"architecture": "x86_64"},
-            "nvidia_driver_packages": PACKAGES,
-            "__nvidia_driver_repository": {"changed": changed},
-        },
+    variables = {
+        "ansible_facts": {"architecture": "x86_64"},
+        "nvidia_driver_packages": PACKAGES,
+        "__nvidia_driver_record": str(folder / "record"),
+        "__nvidia_driver_repository": {"changed": changed},
     }
-    play = {"hosts": "localhost", "gather_facts": False, "tasks": [role]}
+    tasks = [
+        {"import_role": {"name": "nvidia_driver", "tasks_from": part}, "vars": variables}
+        for part in ("before", "index")
+    ]
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": tasks}
     (folder / "play.yml").write_text(yaml.safe_dump([play]))
     done = ansible(
         "ansible-playbook", "--inventory=localhost,", "--connection=local",

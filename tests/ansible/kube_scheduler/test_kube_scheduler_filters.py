@@ -47,6 +47,24 @@ def test_a_new_configuration_elects_a_leader_and_looks_at_every_node(
     assert made["extenders"] == [ENTRY]
 
 
+class Lazy(dict[str, Any]):
+    """A mapping as Ansible gives it to a filter: a deep copy is one of all variables, too."""
+
+    def __deepcopy__(self, _: object) -> None:
+        raise AssertionError("copied with its templar")
+
+
+def test_a_merge_copies_no_more_than_the_files(filters: types.ModuleType) -> None:
+    pod = plugins.load("roles/kube_scheduler/filter_plugins/kube_scheduler_static_pod.py")
+    entry, original = Lazy(ENTRY), Lazy(ORIGINAL)
+    found = Lazy(leaderElection=Lazy(leaderElect=True), extenders=[original])
+    made = filters.with_extender(found, [entry], **NEW)
+    assert found == {"leaderElection": {"leaderElect": True}, "extenders": [ORIGINAL]}
+    assert filters.without_extender(made, found, [entry])["extenders"] == [ORIGINAL]
+    manifest = Lazy(metadata=Lazy(), spec=Lazy(containers=[]))
+    assert pod.without_flags(manifest, manifest, []) == manifest
+
+
 def test_profiles_and_other_extenders_of_the_site_stay(filters: types.ModuleType) -> None:
     other = {"urlPrefix": "http://127.0.0.1:9999/other", "filterVerb": "filter"}
     found = {

@@ -1,4 +1,4 @@
-"""Uninstall takes its own labels off the nodes, and leaves those that others have set."""
+"""Nodes get our labels, and uninstall takes these off alone."""
 
 import json
 import pathlib
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ansible import cluster_server
+from tests.ansible import cluster_server, layout
 from tests.ansible.rendering import ansible, words
 
 pytestmark = pytest.mark.long
@@ -84,3 +84,30 @@ def test_a_node_that_is_gone_from_the_cluster_keeps_no_other(tmp_path: pathlib.P
         done = remove(tmp_path, kubeconfig)
     assert done.returncode == 0, words(done)
     assert ENABLE not in labels(objects, "gpu2")
+
+
+def test_a_node_has_the_name_and_the_pool_of_its_host(tmp_path: pathlib.Path) -> None:
+    hosts = {
+        "gpu1": {"cluster_objects_gpu_pool": "blue"},
+        "gpu2": {"gpustack_agent_node_name": "8"},
+    }
+    role = layout.ROOT / "roles/cluster_objects"
+    variables = {"ansible_connection": "local", "cluster_objects_gpu_hosts": list(hosts)}
+    inventory = {"all": {"hosts": {"cp1": {}, **hosts}, "vars": variables}}
+    (tmp_path / "hosts.yml").write_text(json.dumps(inventory))
+    nodes = f"lookup('ansible.builtin.template', '{role}/templates/gpu_nodes.yml.j2')"
+    tasks = [
+        {"include_vars": f"{role}/vars/main.yml"},
+        {"copy": {"content": f"{{{{ {nodes} }}}}", "dest": f"{tmp_path}/nodes.yml"}},
+    ]
+    said = layout.load(role / "defaults/main.yml") | variables
+    play = {"hosts": "cp1", "gather_facts": False, "vars": said, "tasks": tasks}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    done = ansible("ansible-playbook", f"--inventory={tmp_path}/hosts.yml", f"{tmp_path}/play.yml")
+    assert done.returncode == 0, done.stdout
+    found = {
+        each["metadata"]["name"]: each["metadata"]["labels"]
+        for each in yaml.safe_load_all((tmp_path / "nodes.yml").read_text())
+    }
+    enabled = {ENABLE: "enable"}
+    assert found == {"gpu1": enabled | {POOL: "blue"}, "8": enabled}
