@@ -125,8 +125,7 @@ DECLARED: Final = (
     ),
     (
         "Cards whose memory is a NUMA node of the host (Grace Hopper)",
-        "every process of the host takes that memory by malloc or numactl, with no call of the"
-        " driver: no share holds it. Give no shares of such a card",
+        "every process of the host takes it by malloc, without the driver. Give no shares of one",
     ),
     (
         "Memory of Vulkan, OpenGL, OptiX, or the video engines",

@@ -134,9 +134,10 @@ def test_kernels_of_uneven_length_are_charged(tmp_path: pathlib.Path) -> None:
 @escape(
     "Fills without end (cuMemset), which are kernels of the driver's own",
     Outcome.REPORTED,
-    "not charged, for the hook gates none of their calls, and nothing holds them back: with a share"
-    " of 20 % such a program had 73 % beside one of 80 %. The event ShareExceeded names the"
-    " container after 3 s of it; `on_violation: kill` ends the pod",
+    "not charged, for the hook gates none of their calls, and nothing holds them back: in a"
+    " trial on the simulated card such a program had 73 % with a share of 20 %, beside one of 80 %."
+    " The event ShareExceeded names the container after 3 s of it; `on_violation: kill` ends the"
+    " pod",
 )
 def test_the_time_of_fills_is_reported(tmp_path: pathlib.Path) -> None:
     tenants = (("neighbour", 80, "steady"), ("taker", 20, "filling"))
