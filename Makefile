@@ -229,8 +229,8 @@ gpu-bundle: native ## The files for checks on a card, in build/gpu (PYTHON_THERE
 	@$(STEP) gpu-bundle -- $(PYTHON) -m tests.gpu.bundle $(if $(PYTHON_THERE),--python $(PYTHON_THERE))
 
 .PHONY: gpu
-gpu: gpu-bundle ## Checks on a real card; says so where no card answers
-	@$(STEP) gpu -- pytest -v -m gpu tests/gpu
+gpu: gpu-bundle ## Checks on a real card; says so where no card answers (VARIABLES=inventories/own/group_vars/gpu_nodes: what the agent is told of it)
+	@$(STEP) gpu -- pytest -v -m gpu $(if $(VARIABLES),--gpu-variables=$(VARIABLES)) tests/gpu
 
 ## ---- demo -----------------------------------------------------------------------------------
 

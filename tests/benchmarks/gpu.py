@@ -3,8 +3,13 @@
 `make gpu` measures where a card answers and keeps its figures in a file of JSON; one machine may
 need several runs, and the page may lie on another machine. Each card has a block of its own on the
 page, between two comments. This module replaces the block as a whole; the rest of the page stays.
+
+``--variables FOLDER`` writes what the role gpustack_agent is to be told of such a card into
+FOLDER/measured.yml, from where Ansible takes it: an inventory's ``group_vars/GROUP`` or
+``host_vars/HOST``.
 """
 
+import argparse
 import dataclasses
 import json
 import pathlib
@@ -44,6 +49,7 @@ class Figures:
         day: of the last measurement, as 2026-01-31.
         tables: by title.
         not_run: why a check was left out, by its name.
+        variables: of the role gpustack_agent, for hosts with such cards.
     """
 
     card: str
@@ -51,6 +57,7 @@ class Figures:
     day: str
     tables: dict[str, Table] = dataclasses.field(default_factory=dict)
     not_run: dict[str, str] = dataclasses.field(default_factory=dict)
+    variables: dict[str, bool | int] = dataclasses.field(default_factory=dict)
 
     def put(self, title: str, row: str, **columns: str) -> None:
         """Set figures of a row; underscores in a column's name stand for spaces."""
@@ -66,6 +73,7 @@ class Figures:
             for row, cells in table.rows.items():
                 mine.rows.setdefault(row, {}).update(cells)
         self.not_run.update(other.not_run)
+        self.variables.update(other.variables)
 
 
 def encode(figures: Figures) -> str:
@@ -88,6 +96,7 @@ def decode(text: str) -> Figures:
             day=document["day"],
             tables=tables,
             not_run=document["not_run"],
+            variables=document.get("variables", {}),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no file of figures: {error!r}") from error
@@ -105,6 +114,9 @@ def block(figures: Figures) -> str:
     for title, table in figures.tables.items():
         parts += [f"### {title}", "", *_rows(table), ""]
         parts += [table.note, ""] if table.note else []
+    if figures.variables:
+        parts += ["### What the agent is told of it", "", "```yaml"]
+        parts += [*_assignments(figures), "```", ""]
     if figures.not_run:
         parts += ["### Not run", ""]
         parts += [f"- {name}: {why}" for name, why in figures.not_run.items()]
@@ -118,6 +130,27 @@ def _rows(table: Table) -> Iterable[str]:
     yield "|---" * (len(columns) + 1) + "|"
     for row, cells in table.rows.items():
         yield f"| {row} | " + " | ".join(cells.get(name, _NONE) for name in columns) + " |"
+
+
+def _assignments(figures: Figures) -> Iterable[str]:
+    """Yield the variables as lines of YAML."""
+    return (f"{name}: {json.dumps(value)}" for name, value in sorted(figures.variables.items()))
+
+
+def write_variables(folder: pathlib.Path, figures: Figures) -> pathlib.Path | None:
+    """Write a card's variables where Ansible finds them; returns the file, None without any.
+
+    Args:
+        folder: of an inventory's variables: group_vars/GROUP or host_vars/HOST.
+        figures: of the card.
+    """
+    if not figures.variables:
+        return None
+    head = f"# Measured by `make gpu` on {figures.day}: {figures.card}, {figures.machine}"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "measured.yml"
+    file.write_text("\n".join(["---", head, *_assignments(figures), ""]))
+    return file
 
 
 def blocks(page: str) -> Sequence[str]:
@@ -136,15 +169,20 @@ def placed(page: str, figures: Figures) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Put the figures of some files on the page, the later ones over the earlier."""
-    if not arguments:
-        print("usage: python -m tests.benchmarks.gpu FILE...", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.gpu", description=__doc__)
+    parser.add_argument("files", nargs="+", metavar="FILE", type=pathlib.Path)
+    parser.add_argument("--variables", metavar="FOLDER", type=pathlib.Path)
+    given = parser.parse_args(arguments)
     cards: dict[str, Figures] = {}
-    for name in arguments:
-        figures = decode(pathlib.Path(name).read_text())
+    for file in given.files:
+        figures = decode(file.read_text())
         cards.setdefault(figures.card, figures).join(figures)
+    if given.variables is not None and len(cards) > 1:
+        parser.error(f"--variables takes one card; these are {', '.join(sorted(cards))}")
     for figures in cards.values():
         PAGE.write_text(placed(PAGE.read_text(), figures))
+        if given.variables is not None:
+            write_variables(given.variables, figures)
     return 0
 
 

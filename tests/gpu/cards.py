@@ -72,12 +72,17 @@ def answering() -> CheckedCard:
 
 
 class Outside:
-    """NVML as the host sees it: nothing of the hook is in this process."""
+    """NVML as the host sees it: nothing of the hook is in this process.
+
+    Attributes:
+        nvml: the library, which knows the cards.
+        uuid: the card's.
+    """
 
     def __init__(self, card: CheckedCard) -> None:
         self.nvml = Nvml()
         self.nvml.inventory()
-        self._uuid = card.card.uuid
+        self.uuid = card.card.uuid
 
     def close(self) -> None:
         """Let go of the library."""
@@ -85,19 +90,19 @@ class Outside:
 
     def used_bytes(self) -> int:
         """Return what all processes together have taken of the card."""
-        query = ["nvidia-smi", f"--id={self._uuid}", "--query-gpu=memory.used"]
+        query = ["nvidia-smi", f"--id={self.uuid}", "--query-gpu=memory.used"]
         printed = subprocess.check_output([*query, "--format=csv,noheader,nounits"], text=True)
         return int(printed) * MIB
 
     def held_bytes(self, *pids: int) -> int | None:
         """Return what processes hold of the card, None where the driver doesn't count that."""
-        found = {each.pid: each.memory_bytes for each in self.nvml.processes(self._uuid)}
+        found = {each.pid: each.memory_bytes for each in self.nvml.processes(self.uuid)}
         held = sum(found.get(pid, 0) for pid in pids)
         return held or None
 
     def others(self) -> int:
         """Return how many processes are on the card."""
-        return len(self.nvml.processes(self._uuid))
+        return len(self.nvml.processes(self.uuid))
 
     def settled_bytes(self) -> int:
         """Return what is taken once that has stopped changing."""

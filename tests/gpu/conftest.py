@@ -2,6 +2,7 @@
 
 --gpu-card simulated   take tests/simgpu's card, whose figures are never written to the page
 --gpu-figures FILE     keep the figures there, and leave the page alone
+--gpu-variables FOLDER what the agent is to be told of the card, for an inventory: measured.yml
 --gpu-seconds S        how long a share is watched
 --gpu-bounds           on the simulated card, too, a figure beyond its bound fails the check
 """
@@ -28,6 +29,7 @@ SECONDS: Final = 10.0  # the error of a share holds over 10 s, or 40 of the long
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gpu-card", choices=["real", "simulated"], default="real")
     parser.addoption("--gpu-figures", metavar="FILE")
+    parser.addoption("--gpu-variables", metavar="FOLDER")
     parser.addoption("--gpu-bounds", action="store_true")
     parser.addoption("--gpu-seconds", metavar="S", type=float, default=SECONDS)
 
@@ -90,6 +92,9 @@ def report(card: CheckedCard, walls: Walls, pytestconfig: pytest.Config) -> Iter
     yield made
     if given is None:
         page.PAGE.write_text(page.placed(page.PAGE.read_text(), made.figures))
+    folder: str | None = pytestconfig.getoption("--gpu-variables", default=None)
+    if folder is not None:
+        page.write_variables(pathlib.Path(folder), made.figures)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -39,6 +39,11 @@ class Report:
         self.figures.tables.setdefault(title, Table()).note = text
         self._save()
 
+    def tell_agent(self, variable: str, value: bool | int) -> None:
+        """Set a variable of the role gpustack_agent for hosts with such cards."""
+        self.figures.variables[variable] = value
+        self._save()
+
     def left_out(self, name: str, why: str) -> None:
         """Say that a check has not run."""
         self.figures.not_run[name] = why

@@ -58,9 +58,8 @@ def test_the_bytes_of_a_context_are_reported_as_an_agent_setting(
         ("second of the same process", sizes.second),
     ):
         report.put(CONTEXTS, row, least=mib(min(figures)), most=mib(max(figures)))
-    setting = f"gpustack_agent_hook_context_bytes: {sizes.recommended}"
-    report.note(CONTEXTS, f"{len(sizes.first)} processes. For such hosts: `{setting}`.")
-    print(setting)
+    report.note(CONTEXTS, f"{len(sizes.first)} processes.")
+    report.tell_agent("gpustack_agent_hook_context_bytes", sizes.recommended)
 
 
 def test_the_selftest_says_that_the_limits_hold(host: Host, report: Report) -> None:

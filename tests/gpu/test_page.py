@@ -4,10 +4,12 @@ import pathlib
 import re
 
 import pytest
+import yaml
 
 from tests.benchmarks import gpu as page
 from tests.gpu.report import Report
 
+ROLE = pathlib.Path(__file__).parents[2] / "roles" / "gpustack_agent"
 HEAD = "# Benchmarks\n\nof `make bench`\n"
 
 
@@ -72,3 +74,27 @@ def test_a_bound_counts_on_a_real_card_only(tmp_path: pathlib.Path) -> None:
     real.at_most("error", 3.0, 3.0)
     with pytest.raises(AssertionError, match=re.escape("error: 4.00, at most 3")):
         real.at_most("error", 4.0, 3.0)
+
+
+def test_what_the_agent_is_told_is_a_file_of_its_roles_variables(tmp_path: pathlib.Path) -> None:
+    report = Report(tmp_path / "figures.json", card="NVIDIA A", machine="driver 1", bounds=True)
+    report.tell_agent("gpustack_agent_hook_context_bytes", 519 << 20)
+    report.tell_agent("gpustack_agent_collect_gpu_time", False)
+    kept = page.decode((tmp_path / "figures.json").read_text())
+    folder = tmp_path / "group_vars" / "gpu_nodes"
+    file = page.write_variables(folder, kept)
+    assert file == folder / "measured.yml"
+    written = yaml.safe_load(file.read_text())
+    assert written == kept.variables
+    spec = yaml.safe_load((ROLE / "meta" / "argument_specs.yml").read_text())
+    types = {name: each["type"] for name, each in spec["argument_specs"]["main"]["options"].items()}
+    assert {name: types[name] for name in written} == {
+        "gpustack_agent_hook_context_bytes": "int",
+        "gpustack_agent_collect_gpu_time": "bool",
+    }
+    assert "gpustack_agent_collect_gpu_time: false" in page.block(kept)
+
+
+def test_figures_without_a_measurement_of_it_tell_the_agent_nothing(tmp_path: pathlib.Path) -> None:
+    assert page.write_variables(tmp_path / "none", figures("NVIDIA A", "1.0")) is None
+    assert not (tmp_path / "none").exists()

@@ -43,13 +43,14 @@ def had(tmp_path_factory: pytest.TempPathFactory) -> Had:
     return run
 
 
-@pytest.mark.parametrize("rule", ["exact", "samples-last"])
+@pytest.mark.parametrize("rule", [*victims.GOOD_RULES, "samples", "samples-last"])
 def test_a_share_of_one_percent_is_kept_beside_bursts(had: Had, rule: str) -> None:
     assert had(rule, SMALL)["victim"] >= PART * 1
 
 
-def test_the_neighbour_of_one_that_avoids_samples_keeps_its_share(had: Had) -> None:
-    assert had("samples-last", AVOIDED)["victim"] >= 60 - POINTS
+@pytest.mark.parametrize("rule", ["samples", "samples-last"])
+def test_the_neighbour_of_one_that_avoids_samples_keeps_its_share(had: Had, rule: str) -> None:
+    assert had(rule, AVOIDED)["victim"] >= 60 - POINTS
 
 
 def test_a_tenant_that_copies_is_held_back_for_its_kernels_only(had: Had) -> None:

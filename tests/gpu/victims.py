@@ -56,6 +56,7 @@ PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
     "processes": [_TAKER, "each", "2", "700"],
     "contexts": [_TAKER, "contexts", "2", "700"],
     "uneven": [_TAKER, "uneven", "2", "30"],
+    "filling": [_TAKER, "fill", "2"],
     # With a libcuda.so.1 of its own, which makes short what the hook measures.
     "measured": [
         *("env", f"DRIVER={OWN_DRIVER}/libreal.so", f"LD_LIBRARY_PATH={OWN_DRIVER}"),
@@ -75,7 +76,9 @@ def started(folder: pathlib.Path, rule: str) -> Mapping[str, str]:
     for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
         (folder / "dev" / name).touch()
     card = {"minor": 0, "memory": CARD_BYTES}
-    description = {"cards": [card], "timing": {"counting": rule, "to_device_mb_s": 200}}
+    # Both far below a card's: the processor, which moves the bytes too, keeps up with it.
+    timing = {"counting": rule, "to_device_mb_s": 200, "fill_mb_s": 1000}
+    description = {"cards": [card], "timing": timing}
     (folder / "cards.json").write_text(json.dumps(description))
     environment = os.environ | {
         "LD_LIBRARY_PATH": str(SIMGPU / "out" / "lib"),

@@ -115,13 +115,17 @@ DECLARED: Final = (
         " and a card runs nothing else while a kernel that fills it does",
     ),
     (
-        "Work of the driver itself: the kernels of cuMemset, page migration of managed memory",
-        "not charged: it has no launch, and takes little",
+        "Work of the driver itself: page migration of managed memory",
+        "not charged: it has no launch",
     ),
     (
         "MPS: one server's process for all",
         "no container is given the server's sockets. The hook limits the clients of a container's"
         " own server as other processes; the agent counts those that the driver shows",
+    ),
+    (
+        "Cards whose memory is a NUMA node of the host (Grace Hopper)",
+        "every process of the host takes it by malloc, without the driver. Give no shares of one",
     ),
     (
         "Memory of Vulkan, OpenGL, OptiX, or the video engines",

@@ -51,13 +51,24 @@ def test_program_beside_the_clock(build: pathlib.Path, program: str) -> None:
     run_program(build, program)
 
 
+def play_shares(build: pathlib.Path, *options: str) -> None:
+    make(HOOK, "out/test/sim_share")
+    command = [str(build / "test" / "sim_share"), *options]
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 @pytest.mark.long
 def test_shares_hold_in_virtual_time(build: pathlib.Path) -> None:
-    make(HOOK, "out/test/sim_share")
-    result = subprocess.run(
-        [str(build / "test" / "sim_share")], check=False, capture_output=True, text=True
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
+    play_shares(build)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("counted", ["--lag=0", "--lag=4"], ids=["exact", "late"])
+def test_two_seconds_of_short_kernels_are_near_the_shares(
+    build: pathlib.Path, counted: str
+) -> None:
+    play_shares(build, "--spans", counted)
 
 
 @pytest.mark.parametrize("arch", ["x86_64", "aarch64"])

@@ -35,6 +35,8 @@ _FALL_NS: Final = 250_000_000
 _WAIT_NS: Final = 60_000_000_000
 # Of a sum, from look to look: as hooks weigh both counts (`hook/src/limiter/limiter_audit.c`).
 _KEPT: Final = 0.9
+# No hook measures so much more than the truth: it takes no count for less (FACTOR_MAX there).
+_MEASURED_MOST: Final = 8
 # A tenant may claim any time; a kernel's is claimed when it has ended.
 _MOST_NS: Final = 10_000_000_000
 
@@ -89,7 +91,9 @@ class _Account:
         Args:
             unexplained_ns: of the card, what all counts are beyond all claims: the sums.
         """
-        least_ns = self.claims_ns + min(0, unexplained_ns)
+        # Of one that is on the card whenever no sample is taken the driver counts nothing.
+        is_seen = self.counts_ns * _MEASURED_MOST >= self.claims_ns
+        least_ns = self.claims_ns + min(0, unexplained_ns) * is_seen
         most_ns = self.claims_ns + max(0, unexplained_ns)
         before_ns = self.beliefs_ns * _KEPT
         self.beliefs_ns = max(before_ns, min(max(self.counts_ns, least_ns), most_ns))

@@ -71,6 +71,18 @@ struct sim_run {
 
 void sim_play(struct sim_run *run);
 
+/* Marks of one run, of 20 s at most. */
+#define SIM_MARK_NS (100 * NS_PER_MS)
+enum { SIM_SPAN = 20 }; /* marks: two seconds */
+/* Before the run. */
+void sim_marks_begin(struct sim_run *run);
+/* What a tenant had of the card between two marks, percent. */
+double sim_marks_between(unsigned tenant, unsigned from, unsigned to);
+/* The same of those two seconds, after the first two, that miss its share by most. */
+double sim_marks_worst_span(const struct sim_run *run, unsigned tenant);
+/* How long the last run's launches of a tenant waited. */
+uint64_t sim_throttled_ns(unsigned tenant);
+
 /* ---- between the parts of the simulation ---- */
 
 struct sim_item {

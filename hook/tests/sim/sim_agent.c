@@ -12,6 +12,7 @@
 
 #define WANT_NS NS_PER_S
 #define KEPT 0.9
+#define MEASURED_MOST 8
 #define LOOK_EVERY_NS (SIM_LOOK * SIM_TICK_NS)
 
 static bool wants(unsigned tenant, uint64_t now) {
@@ -73,7 +74,9 @@ static double unexplained(void) {
 /* The count since the last look, as far as ledgers leave room for it
  * (gpustack/agent/activity/gpu_time_accounts.py: a driver that isn't known to count well). */
 static double believed(struct sim_container *container, double rest) {
-    double claims = container->claims_ns, room = claims + rest;
+    double claims = container->claims_ns;
+    bool seen = container->counts_ns * MEASURED_MOST >= claims;
+    double room = claims + (rest > 0 || seen ? rest : 0);
     double sum = rest < 0 ? within(container->counts_ns, room, claims)
                           : within(container->counts_ns, claims, room);
     double before = container->beliefs_ns * KEPT;

@@ -4,6 +4,7 @@
 
 #include "limiter/bucket.h"
 #include "limiter/limiter_ledger.h"
+#include "limiter/limiter_settle.h"
 #include "sim.h"
 
 #define STACK_BYTES (256 * 1024)
@@ -100,6 +101,10 @@ static void launch(struct sim_process *process, const struct sim_work *work, uns
     world.run->tenant[process->tenant].launches++;
     if (work->loop == SIM_SYNCHRONISE) {
         sim_await(stream);
+        if (world.run->limiter == SIM_OURS) {
+            limiter_poll(process->limiter, process->limited,
+                         process->now); /* as hooks_pool_objects.c */
+        }
     }
 }
 
@@ -147,6 +152,14 @@ uint64_t limiter_ledger_enter(void *files, const CUuuid *uuid, uint64_t now,
     own->last_want_ns = now;
     return bucket_charge(&world.containers[own->tenant].paid_until, now, entry->wall_ns,
                          entry->credit_ns);
+}
+
+uint64_t sim_throttled_ns(unsigned tenant) {
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < world.count; i++) {
+        sum += world.processes[i].tenant == tenant ? world.processes[i].throttled_ns : 0;
+    }
+    return sum;
 }
 
 static void start(unsigned tenant, struct sim_process *owner, unsigned thread) {

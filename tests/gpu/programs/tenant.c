@@ -1,8 +1,9 @@
 /*
- * A tenant that has always work for the card. It knows nothing of the hook, and prints JSON.
+ * A tenant that has work for the card. It knows nothing of the hook, and prints JSON.
  *
  *   tenant KERNELS rate                how many loops `spin` makes in a microsecond, alone
  *   tenant KERNELS run US LOOPS S      one kernel of US after another, for S seconds
+ *   tenant KERNELS beat US LOOPS S REST  likewise, with a rest of so many microseconds after each
  *   tenant KERNELS cost ROUNDS         what a launch costs its caller, ns, round by round
  */
 #include <dlfcn.h>
@@ -189,6 +190,20 @@ static void run(uint32_t microseconds, uint32_t loops, double seconds) {
     printf("]}\n");
 }
 
+static void beat(uint32_t microseconds, uint32_t loops, double seconds, long rest_us) {
+    const struct timespec rest = {.tv_sec = rest_us / 1000000, .tv_nsec = rest_us % 1000000 * 1000};
+    uint64_t until = now_ns() + (uint64_t)(seconds * 1e9);
+    printf("{\"points\": [");
+    for (unsigned long long done = 1; done == 1 || now_ns() < until; done++) {
+        launch_spin(microseconds, loops);
+        CHECK(cuCtxSynchronize());
+        printf("%s[%llu, %llu, %llu]", done == 1 ? "" : ", ", (unsigned long long)now_ns(), done,
+               (unsigned long long)*clock_ns);
+        nanosleep(&rest, NULL);
+    }
+    printf("]}\n");
+}
+
 /* Between two rounds the card rests, so that no share is used up and no queue is full. */
 static void cost(unsigned rounds) {
     enum { LAUNCHES = 256 };
@@ -215,11 +230,15 @@ int main(int argc, char **argv) {
     } else if (strcmp(mode, "run") == 0 && given == 3) {
         begin(argv[1]);
         run((uint32_t)atol(argv[3]), (uint32_t)atol(argv[4]), atof(argv[5]));
+    } else if (strcmp(mode, "beat") == 0 && given == 4) {
+        begin(argv[1]);
+        beat((uint32_t)atol(argv[3]), (uint32_t)atol(argv[4]), atof(argv[5]), atol(argv[6]));
     } else if (strcmp(mode, "cost") == 0 && given == 1) {
         begin(argv[1]);
         cost((unsigned)atol(argv[3]));
     } else {
-        fprintf(stderr, "usage: tenant KERNELS rate | run US LOOPS SECONDS | cost ROUNDS\n");
+        fprintf(stderr, "usage: tenant KERNELS rate | run US LOOPS SECONDS |"
+                        " beat US LOOPS SECONDS REST | cost ROUNDS\n");
         return 2;
     }
     return 0;

@@ -19,6 +19,7 @@ from tests.hook.escapes.ways_out import (
 )
 from tests.hook.memory.families import FAMILIES, lost
 from tests.hook.root import LIBRARIES, Root, compiled
+from tests.hook.test_hook import run_program
 
 pytestmark = pytest.mark.long
 HELD = "2048 2"
@@ -250,3 +251,13 @@ def test_the_hook_gates_no_callbacks(build: pathlib.Path) -> None:
     gated = {line.split()[-1].partition("@")[0] for line in listed.splitlines()}
     assert "cuLaunchKernel" in gated  # the list is one
     assert not {name for name in gated if "LaunchHostFunc" in name or "AddCallback" in name}
+
+
+@escape(
+    "Launches into a stream whose capture another thread ends at that moment, so that they run at"
+    " once",
+    Outcome.CLOSED,
+    "the end of a capture waits for the launches that were let pass because they go into it",
+)
+def test_no_capture_ends_under_a_launch(build: pathlib.Path) -> None:
+    run_program(build, "no_capture_ends_under_a_launch")

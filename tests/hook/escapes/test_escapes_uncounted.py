@@ -75,3 +75,20 @@ def test_descriptors_in_a_container_without_a_share_are_reported(tmp_path: pathl
         for _ in range(3):
             stage.sampler.look()
         assert [event.reason for event in stage.events] == ["UnexplainedUse"]
+
+
+@escape(
+    "Calls of the driver's device nodes (ioctl), without any library of the driver's or ours",
+    Outcome.REPORTED,
+    "nothing stands before the kernel's driver. The event UnhookedProcess names the process, its"
+    " memory counts as unaccounted, and ShareExceeded names its GPU time, which is not limited",
+)
+def test_a_process_that_asks_the_kernels_driver_alone_is_reported(tmp_path: pathlib.Path) -> None:
+    with activity.stage(tmp_path) as stage:
+        taker = stage.share("taker")
+        stage.process(taker, memory_bytes=60 << 30, maps=())
+        for _ in range(3):
+            stage.sampler.look()
+        reasons = {event.reason for event in stage.events}
+        assert reasons == {"UnhookedProcess", "MemoryAboveShare"}
+        assert stage.sampler.memory.total_bytes() == 60 << 30

@@ -6,6 +6,7 @@
  *   taker uneven COUNT MS     many kernels of 10 us, and one of MS in the same shape, again and
  * again
  *   taker steady COUNT MS     kernels of MS
+ *   taker fill COUNT          no kernel of its own: fills of 2 MiB, without end
  *
  * COUNT of these run at a time. The ledger lies in the working folder. All end with the first
  * process. */
@@ -30,6 +31,8 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
                    unsigned bz, unsigned shared, void *stream, void **parameters, void **extra);
 int cuCtxSynchronize(void);
 int cuStreamQuery(void *stream);
+int cuMemAlloc_v2(uint64_t *address, size_t bytes);
+int cuMemsetD32Async(uint64_t address, unsigned value, size_t count, void *stream);
 
 static void check(int result, const char *call) {
     if (result != 0) {
@@ -119,6 +122,22 @@ static void steady(uint32_t micros) {
     }
 }
 
+/* A synchronise after some, so that the queue is never full. */
+static void fill(void) {
+    enum { BYTES = 2 << 20, AT_A_TIME = 64 };
+    void *context;
+    uint64_t address;
+    OK(cuInit(0));
+    OK(cuCtxCreate_v2(&context, 0, 0));
+    OK(cuMemAlloc_v2(&address, BYTES));
+    for (;;) {
+        for (int i = 0; i < AT_A_TIME; i++) {
+            OK(cuMemsetD32Async(address, 1, BYTES / 4, NULL));
+        }
+        OK(cuCtxSynchronize());
+    }
+}
+
 int main(int argc, char **argv) {
     uint32_t micros = argc > 3 ? (uint32_t)atoi(argv[3]) * 1000 : 0;
     for (int i = 0; i < atoi(argv[2]); i++) {
@@ -132,6 +151,8 @@ int main(int argc, char **argv) {
                 uneven(micros);
             } else if (strcmp(argv[1], "steady") == 0) {
                 steady(micros);
+            } else if (strcmp(argv[1], "fill") == 0) {
+                fill();
             }
             contexts(micros);
         }

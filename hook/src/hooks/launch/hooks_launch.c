@@ -85,6 +85,7 @@ CUresult launch_begin(struct driver *driver, const struct gpu_timer_work *work,
                       struct launch *launch) {
     ERRNO_KEPT;
     launch->context = NULL;
+    launch->captured = false;
     struct limiter *limiter = limiter_of_process();
     struct limiter_context *limited = NULL;
     CUresult result =
@@ -92,8 +93,11 @@ CUresult launch_begin(struct driver *driver, const struct gpu_timer_work *work,
     if (result != CUDA_SUCCESS || limited == NULL) {
         return result;
     }
-    if (clock_now_coarse() < atomic_load(&limited->free_until) ||
-        launch_is_captured(driver, work)) {
+    if (clock_now_coarse() < atomic_load(&limited->free_until)) {
+        return CUDA_SUCCESS;
+    }
+    launch->captured = launch_begin_captured(driver, work);
+    if (launch->captured) {
         return CUDA_SUCCESS;
     }
     launch->work = *work;
@@ -103,6 +107,9 @@ CUresult launch_begin(struct driver *driver, const struct gpu_timer_work *work,
 }
 
 CUresult launch_end(struct launch *launch, CUresult result) {
+    if (launch->captured) {
+        launch_end_captured();
+    }
     if (launch->context != NULL && launch->limiter.counted) {
         ERRNO_KEPT;
         limiter_end(limiter_of_process(), launch->context, &launch->work, &launch->limiter, result);

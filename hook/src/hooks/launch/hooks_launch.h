@@ -10,6 +10,7 @@
 /* A launch between the program's call and the driver's. */
 struct launch {
     struct limiter_context *context; /* NULL: the launch isn't limited */
+    bool captured;
     struct gpu_timer_work work;
     struct limiter_launch limiter;
 };

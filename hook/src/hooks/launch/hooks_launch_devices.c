@@ -33,7 +33,7 @@ static CUresult begin_part(struct driver *driver, const CUDA_LAUNCH_PARAMS *part
         .threads = (uint64_t)part->gridDimX * part->gridDimY * part->gridDimZ * part->blockDimX,
         .stream = part->hStream};
     bool entered;
-    launch->context = NULL;
+    *launch = (struct launch){.context = NULL};
     CUresult result = enter(driver, part->hStream, &entered);
     if (result == CUDA_SUCCESS) {
         result = launch_begin(driver, &work, launch);
@@ -45,11 +45,13 @@ static CUresult begin_part(struct driver *driver, const CUDA_LAUNCH_PARAMS *part
 static void end_part(struct driver *driver, const CUDA_LAUNCH_PARAMS *part, struct launch *launch,
                      CUresult result) {
     bool entered;
-    if (launch->context != NULL) {
-        enter(driver, part->hStream, &entered);
+    if (launch->context == NULL) {
         launch_end(launch, result);
-        leave(driver, entered);
+        return;
     }
+    enter(driver, part->hStream, &entered);
+    launch_end(launch, result);
+    leave(driver, entered);
 }
 
 CUresult gate_cuLaunchCooperativeKernelMultiDevice(struct driver *driver,

@@ -1,0 +1,1 @@
+"""What NVML counts on a card: GPU time of processes, and memory whose maker is gone."""
