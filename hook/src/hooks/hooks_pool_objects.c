@@ -2,6 +2,7 @@
 
 #include "hooks/hooks_pools.h"
 #include "hooks/launch/hooks_launch.h"
+#include "hooks/launch/hooks_launch_capture.h"
 #include "hooks/mempool_driver.h"
 #include "memory/pool_location.h"
 
@@ -10,11 +11,15 @@
 CUresult gate_cuMemFreeAsync(struct driver *driver, bool per_thread, CUdeviceptr pointer,
                              CUstream stream) {
     cuMemFreeAsync_fn *release_async = REAL_TWIN(driver, per_thread, cuMemFreeAsync);
-    if (stream_is_capturing(driver, stream_named(stream, per_thread))) {
-        return release_async(pointer, stream);
+    struct pointer_release release = {.pointer = pointer};
+    captures_hold();
+    bool captured = stream_is_capturing(driver, stream_named(stream, per_thread));
+    if (!captured) {
+        release = pointer_release_begin(pointer);
     }
-    struct pointer_release release = pointer_release_begin(pointer);
-    return pointer_release_end(driver, &release, release_async(pointer, stream));
+    CUresult result = release_async(pointer, stream);
+    captures_let_go();
+    return captured ? result : pointer_release_end(driver, &release, result);
 }
 
 CUresult gate_cuMemPoolCreate(struct driver *driver, CUmemoryPool *pool,

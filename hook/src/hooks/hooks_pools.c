@@ -1,6 +1,7 @@
 #include "hooks/hooks_pools.h"
 
 #include "hooks/current_context.h"
+#include "hooks/launch/hooks_launch_capture.h"
 #include "hooks/mempool_driver.h"
 #include "loader/capture_mode.h"
 #include "memory/contexts.h"
@@ -160,13 +161,15 @@ CUresult gate_cuMemAllocAsync(struct driver *driver, bool per_thread, CUdevicept
     CUstream named = stream_named(stream, per_thread);
     struct mempool_charge charge;
     CUdeviceptr given = 0;
+    captures_hold();
     CUresult result = begin(driver, NULL, bytes, named, &charge);
-    if (result != CUDA_SUCCESS) {
-        return result;
+    bool begun = result == CUDA_SUCCESS;
+    if (begun) {
+        result = REAL_TWIN(driver, per_thread, cuMemAllocAsync)(pointer == NULL ? NULL : &given,
+                                                                bytes, stream);
     }
-    result = REAL_TWIN(driver, per_thread, cuMemAllocAsync)(pointer == NULL ? NULL : &given, bytes,
-                                                            stream);
-    return settle(driver, &charge, result, named, given, pointer);
+    captures_let_go();
+    return begun ? settle(driver, &charge, result, named, given, pointer) : result;
 }
 
 /* Without a pool the driver refuses, with any charge meanwhile. */
@@ -175,11 +178,13 @@ CUresult gate_cuMemAllocFromPoolAsync(struct driver *driver, bool per_thread, CU
     CUstream named = stream_named(stream, per_thread);
     struct mempool_charge charge;
     CUdeviceptr given = 0;
+    captures_hold();
     CUresult result = begin(driver, pool, bytes, named, &charge);
-    if (result != CUDA_SUCCESS) {
-        return result;
+    bool begun = result == CUDA_SUCCESS;
+    if (begun) {
+        result = REAL_TWIN(driver, per_thread, cuMemAllocFromPoolAsync)(
+            pointer == NULL ? NULL : &given, bytes, pool, stream);
     }
-    result = REAL_TWIN(driver, per_thread, cuMemAllocFromPoolAsync)(pointer == NULL ? NULL : &given,
-                                                                    bytes, pool, stream);
-    return settle(driver, &charge, result, named, given, pointer);
+    captures_let_go();
+    return begun ? settle(driver, &charge, result, named, given, pointer) : result;
 }

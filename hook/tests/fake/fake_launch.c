@@ -79,15 +79,19 @@ static void unsafe_call(void) {
     line.violations += thread_mode == MODE_GLOBAL && somebody_captures();
 }
 
-static void (*_Atomic before_launch)(void);
+static void (*_Atomic next_turn)(void);
 
-void fake_before_launch(void (*turn)(void)) { before_launch = turn; }
+void fake_give_turn(void (*turn)(void)) { next_turn = turn; }
 
-static CUresult run(uintptr_t handle, CUstream stream, bool per_thread) {
-    void (*turn)(void) = before_launch;
+void fake_take_turn(void) {
+    void (*turn)(void) = atomic_exchange(&next_turn, NULL);
     if (turn != NULL) {
         turn();
     }
+}
+
+static CUresult run(uintptr_t handle, CUstream stream, bool per_thread) {
+    fake_take_turn();
     pthread_mutex_lock(&line.lock);
     unsigned place = find(stream, per_thread);
     CUresult result = line.failure;

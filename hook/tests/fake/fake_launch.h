@@ -21,8 +21,10 @@ unsigned long fake_events_recorded(void); /* by any caller */
 unsigned long fake_capture_violations(void);
 /* GPU time: with at least one kernel at work. */
 unsigned long long fake_busy_ns(void);
-/* Is called when a launch has reached the driver, before that looks at the stream. */
-void fake_before_launch(void (*turn)(void));
+/* Is called, once, when a launch or a stream-ordered request has reached the driver, before that
+ * looks at the stream. */
+void fake_give_turn(void (*turn)(void));
+void fake_take_turn(void);
 void fake_fail_next_launch(CUresult result);
 /* Calls of events fail from now on. */
 void fake_break_events(void);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fake_driver.h"
+#include "fake_launch.h"
 
 enum { MAX_POOLS = 64, MAX_GIVEN = 4096 };
 enum { ATTRIBUTE_THRESHOLD = 4, ATTRIBUTE_RESERVED = 5, ATTRIBUTE_USED = 7 };
@@ -115,6 +116,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream) {
     static CUdeviceptr captured = UINT64_C(1) << 45;
     CUcontext context = fake_current();
     int status = 0;
+    fake_take_turn();
     if (cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != 0) {
         *pointer = captured += bytes; /* a node of the graph, and an address */
         return CUDA_SUCCESS;
@@ -145,6 +147,7 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t bytes, CUmemo
 cuMemFreeAsync_fn cuMemFreeAsync, cuMemFreeAsync_ptsz;
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
     int status = 0;
+    fake_take_turn();
     if (cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != 0) {
         return CUDA_SUCCESS; /* a node of the graph, for any pointer */
     }

@@ -108,7 +108,7 @@ CUresult launch_begin(struct driver *driver, const struct gpu_timer_work *work,
 
 CUresult launch_end(struct launch *launch, CUresult result) {
     if (launch->captured) {
-        launch_end_captured();
+        captures_let_go();
     }
     if (launch->context != NULL && launch->limiter.counted) {
         ERRNO_KEPT;

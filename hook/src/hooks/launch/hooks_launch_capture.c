@@ -12,12 +12,12 @@ enum {
 /* Of this process: a child has none. */
 struct captures {
     _Atomic uint64_t under_way;
-    _Atomic uint32_t launches; /* into captures, before the driver's return */
-    _Atomic uint32_t ends;     /* that wait for those, or are being made */
+    _Atomic uint32_t holders; /* calls that went by the state of a stream, before their end */
+    _Atomic uint32_t changes; /* of such a state, that wait for those, or are being made */
 };
 
-/* Of the calling thread; several cards' parts are one launch. */
-static __thread uint32_t launches_here;
+/* Of the calling thread: several cards' parts are one launch, and a capture may call back. */
+static __thread uint32_t holders_here, changes_here;
 
 static struct captures *captures_of_process(void) {
     static void *_Atomic only;
@@ -26,55 +26,74 @@ static struct captures *captures_of_process(void) {
 
 static void yield(void) { sys_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
 
-static void begin_launch(struct captures *captures) {
-    atomic_fetch_add(&captures->launches, 1);
-    while (launches_here == 0 && atomic_load(&captures->ends) != 0) {
-        atomic_fetch_sub(&captures->launches, 1);
-        yield();
-        atomic_fetch_add(&captures->launches, 1);
-    }
-    launches_here++;
+static bool captures_are_under_way(void) {
+    struct captures *captures = captures_of_process();
+    return captures != NULL && atomic_load(&captures->under_way) != 0;
 }
 
-void launch_end_captured(void) {
-    launches_here--;
-    atomic_fetch_sub(&captures_of_process()->launches, 1);
+void captures_hold(void) {
+    struct captures *captures = captures_of_process();
+    if (captures == NULL) {
+        return;
+    }
+    atomic_fetch_add(&captures->holders, 1);
+    while (holders_here + changes_here == 0 && atomic_load(&captures->changes) != 0) {
+        atomic_fetch_sub(&captures->holders, 1);
+        yield();
+        atomic_fetch_add(&captures->holders, 1);
+    }
+    holders_here++;
+}
+
+void captures_let_go(void) {
+    struct captures *captures = captures_of_process();
+    if (captures != NULL) {
+        holders_here--;
+        atomic_fetch_sub(&captures->holders, 1);
+    }
 }
 
 bool launch_begin_captured(struct driver *driver, const struct gpu_timer_work *work) {
-    struct captures *captures = captures_of_process();
-    if (captures == NULL || atomic_load(&captures->under_way) == 0) {
+    if (!captures_are_under_way()) {
         return false;
     }
     cuStreamIsCapturing_fn *ask = work->per_thread && REAL(driver, cuStreamIsCapturing_ptsz) != NULL
                                       ? REAL(driver, cuStreamIsCapturing_ptsz)
                                       : REAL(driver, cuStreamIsCapturing);
     int status = 0;
-    begin_launch(captures);
+    captures_hold();
     if (ask != NULL && (ask(work->stream, &status) != CUDA_SUCCESS || status != 0)) {
         return true;
     }
-    launch_end_captured();
+    captures_let_go();
     return false;
+}
+
+/* Otherwise a launch that was let pass as a captured one would run, and memory that was given back
+ * in the ledger would go into a graph. */
+static void begin_change(void) {
+    struct captures *captures = captures_of_process();
+    if (captures != NULL) {
+        atomic_fetch_add(&captures->changes, 1);
+        changes_here++;
+        while (atomic_load(&captures->holders) > holders_here) {
+            yield();
+        }
+    }
+}
+
+static void end_change(struct captures *captures) {
+    changes_here--;
+    atomic_fetch_sub(&captures->changes, 1);
 }
 
 static CUresult begun(CUresult result) {
     struct captures *captures = captures_of_process();
-    if (result == CUDA_SUCCESS && captures != NULL) {
-        atomic_fetch_add(&captures->under_way, 1);
+    if (captures != NULL) {
+        atomic_fetch_add(&captures->under_way, result == CUDA_SUCCESS);
+        end_change(captures);
     }
     return result;
-}
-
-/* A launch that was let pass as a captured one would run otherwise. */
-static void await_launches(void) {
-    struct captures *captures = captures_of_process();
-    if (captures != NULL) {
-        atomic_fetch_add(&captures->ends, 1);
-        while (atomic_load(&captures->launches) > launches_here) {
-            yield();
-        }
-    }
 }
 
 /* A capture also ends by going wrong. The end of a capture that began unseen leaves the count of
@@ -91,22 +110,25 @@ static CUresult ended(CUresult result) {
     while (over && before != 0 &&
            !atomic_compare_exchange_weak(&captures->under_way, &before, before - 1)) {
     }
-    atomic_fetch_sub(&captures->ends, 1);
+    end_change(captures);
     return result;
 }
 
 CUresult gate_cuStreamBeginCapture(struct driver *driver, bool per_thread, CUstream stream) {
+    begin_change();
     return begun(REAL_TWIN(driver, per_thread, cuStreamBeginCapture)(stream));
 }
 
 CUresult gate_cuStreamBeginCapture_v2(struct driver *driver, bool per_thread, CUstream stream,
                                       int mode) {
+    begin_change();
     return begun(REAL_TWIN(driver, per_thread, cuStreamBeginCapture_v2)(stream, mode));
 }
 
 CUresult gate_cuStreamBeginCaptureToGraph(struct driver *driver, bool per_thread, CUstream stream,
                                           CUgraph graph, const CUgraphNode *nodes,
                                           const CUgraphEdgeData *edges, size_t count, int mode) {
+    begin_change();
     return begun(REAL_TWIN(driver, per_thread, cuStreamBeginCaptureToGraph)(stream, graph, nodes,
                                                                             edges, count, mode));
 }
@@ -114,6 +136,7 @@ CUresult gate_cuStreamBeginCaptureToGraph(struct driver *driver, bool per_thread
 CUresult gate_cuStreamBeginRecaptureToGraph(struct driver *driver, bool per_thread, CUstream stream,
                                             int mode, CUgraph graph,
                                             CUgraphRecaptureCallback callback, void *data) {
+    begin_change();
     return begun(REAL_TWIN(driver, per_thread, cuStreamBeginRecaptureToGraph)(stream, mode, graph,
                                                                               callback, data));
 }
@@ -121,16 +144,17 @@ CUresult gate_cuStreamBeginRecaptureToGraph(struct driver *driver, bool per_thre
 /* Recorded into the command list of a graphics API, which submits it. */
 CUresult gate_cuStreamBeginCaptureToCig(struct driver *driver, bool per_thread, CUstream stream,
                                         CUstreamCigCaptureParams *parameters) {
+    begin_change();
     return begun(REAL_TWIN(driver, per_thread, cuStreamBeginCaptureToCig)(stream, parameters));
 }
 
 CUresult gate_cuStreamEndCaptureToCig(struct driver *driver, bool per_thread, CUstream stream) {
-    await_launches();
+    begin_change();
     return ended(REAL_TWIN(driver, per_thread, cuStreamEndCaptureToCig)(stream));
 }
 
 CUresult gate_cuStreamEndCapture(struct driver *driver, bool per_thread, CUstream stream,
                                  CUgraph *graph) {
-    await_launches();
+    begin_change();
     return ended(REAL_TWIN(driver, per_thread, cuStreamEndCapture)(stream, graph));
 }

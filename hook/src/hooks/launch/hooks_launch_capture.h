@@ -1,7 +1,8 @@
 /*
  * Which streams are captured into graphs. Captured launches run when their graph is launched, so
- * they are neither charged nor delayed; and no capture ends under one, on another thread, for then
- * it would run at once. Open: an unknown capture costs one more call of the driver before a launch.
+ * they are neither charged nor delayed. No capture begins or ends under a call that goes by it: a
+ * launch would run at once, memory be taken uncharged, or given back in the ledger alone. Open: an
+ * unknown capture costs one more call of the driver before a launch.
  */
 #ifndef HOOK_HOOKS_LAUNCH_CAPTURE_H
 #define HOOK_HOOKS_LAUNCH_CAPTURE_H
@@ -9,10 +10,13 @@
 #include "limiter/gpu_timer.h"
 #include "loader/drivers.h"
 
-/* Whether the stream is captured, or the driver can't tell; the driver is called while a capture is
- * under way only. */
+/* Between the two, which may be nested, no capture of this process begins or ends on another
+ * thread: what the driver says of a stream stands. */
+void captures_hold(void);
+void captures_let_go(void);
+
+/* Whether the stream is captured, or the driver can't tell: then it is held until
+ * captures_let_go. The driver is called while a capture is under way only. */
 bool launch_begin_captured(struct driver *driver, const struct gpu_timer_work *work);
-/* After the driver's return, where that was so: ends of captures wait for it. */
-void launch_end_captured(void);
 
 #endif
