@@ -115,7 +115,7 @@ void gpu_timer_events_after(struct gpu_timer *timer, struct gpu_timer_keys *keys
     struct gpu_timer_pair *pair = &timer->pairs[launch->pair];
     uint64_t took = clock_now() - launch->begun_at;
     /* On an idle stream the first event passes at once, and the card waits for the launch; unless
-     * it runs others' work: then the event passes right before the launch. */
+     * the card runs others' work: then the event passes right before the launch. */
     bool waited = (!launch->queued || took >= LATE_NS) && has_passed(timer->driver, pair->begin);
     bool recorded = record(timer->driver, &pair->end, work);
     bool late = clock_now() - launch->begun_at >= LATE_NS && has_passed(timer->driver, pair->begin);
@@ -179,6 +179,9 @@ struct gpu_timer_bill gpu_timer_events_poll(struct gpu_timer *timer, struct gpu_
     lock_take(lock);
     timer->polling = false;
     for (unsigned i = 0; i < count; i++) {
+        if (timer->pairs[numbers[i]].state != GPU_TIMER_PENDING) {
+            continue; /* its context has ended meanwhile */
+        }
         if (looks[i] == LOOK_PASSED) {
             gpu_timer_settle(timer, keys, numbers[i], spans_ns[i], sharing, &bill);
         } else if (looks[i] == LOOK_FAILED) {

@@ -84,6 +84,9 @@ void limiter_forget(struct limiter *limiter, const struct driver *driver, CUcont
             card->charged_ns += (int64_t)gpu_timer_open_ns(&limited->timer, now);
             limited->context = NULL;
             limiter_enter_open(limiter, card, now);
+            if (card->percent != 0) { /* what was settled just now, too, if anything was launched */
+                limiter_card_enter(card, limiter->files, now);
+            }
         }
     }
     lock_release(&limiter->lock);

@@ -7,6 +7,8 @@
 #include "launching.h"
 
 #define KERNEL_NS (200 * NS_PER_MS)
+#define KNOWN_NS (20 * NS_PER_MS)
+#define KNOWN 6
 
 static uint64_t open_ns(void) {
     uint64_t sum = 0;
@@ -22,10 +24,12 @@ static void launch_alone(void) {
     CHECK(open_ns() == NS_PER_S);
 }
 
-static void sleep_over(void) {
-    const struct timespec pause = {.tv_nsec = 210000000};
+static void sleep_ns(long ns) {
+    const struct timespec pause = {.tv_nsec = ns};
     nanosleep(&pause, NULL);
 }
+
+static void sleep_over(void) { sleep_ns(210000000); }
 
 static void dies(void) {
     launch_alone();
@@ -66,6 +70,19 @@ static void ends(void) {
     exit(0);
 }
 
+/* The last launch of a known function is settled by the process's end. */
+static void ends_after_known_ones(void) {
+    context_make(0);
+    for (int i = 0; i < KNOWN; i++) {
+        launch(KNOWN_NS);
+        sleep_ns(KNOWN_NS + 5 * NS_PER_MS);
+        if (i < KNOWN - 1) {
+            CHECK(CUDA(cuStreamSynchronize)(FAKE_STREAM(1)) == CUDA_SUCCESS);
+        }
+    }
+    exit(0);
+}
+
 static void begins(void) {
     context_make(0);
     launch(0);
@@ -100,5 +117,8 @@ int main(void) {
     CHECK(destroyed > 50 && destroyed < 400);
     CHECK(early < 50);
     CHECK(ended > 50 && ended < 400);
+    const uint64_t *measured = &ledger_map()->cards[0].measured_ns, before = *measured;
+    wait_child(start_child(ends_after_known_ones));
+    CHECK(*measured - before > KNOWN * KNOWN_NS - KNOWN_NS / 2);
     return 0;
 }
