@@ -37,7 +37,8 @@ _WAIT_NS: Final = 60_000_000_000
 _KEPT: Final = 0.9
 # No hook measures so much more than the truth: it takes no count for less (FACTOR_MAX there).
 _MEASURED_MOST: Final = 8
-# A tenant may claim any time; a kernel's is claimed when it has ended.
+# A tenant may claim any time, but no card works longer than time passes: so long a kernel's time
+# may wait for its end.
 _MOST_NS: Final = 10_000_000_000
 
 
@@ -53,6 +54,8 @@ class _Account:
         level_ns: GPU time in the bucket.
         measured_ns: GPU time that its hooks have measured, at the last look.
         claimed_ns: of that, since the look before.
+        looked_ns: when that was (CLOCK_MONOTONIC).
+        room_ns: time that has passed and isn't claimed.
         claims_ns: the sum of `claimed_ns`, of which a look weighs nine tenths of the next.
         counts_ns: the same sum of the driver's counts.
         beliefs_ns: the same sum of what of them is believed.
@@ -68,6 +71,8 @@ class _Account:
     level_ns: int = 0
     measured_ns: int = 0
     claimed_ns: int = 0
+    looked_ns: int = 0
+    room_ns: int = 0
     claims_ns: float = 0
     counts_ns: float = 0
     beliefs_ns: float = 0
@@ -78,10 +83,12 @@ class _Account:
     paid_until_ns: int = 0
     debt_ns: int = 0
 
-    def note(self, counted_ns: int, measured_ns: int) -> None:
+    def note(self, counted_ns: int, measured_ns: int, now_ns: int) -> None:
         """Take what the driver has counted since the last look, and what hooks measured so far."""
-        self.claimed_ns = min(max(0, measured_ns - self.measured_ns), _MOST_NS)
-        self.measured_ns = measured_ns
+        self.room_ns = min(self.room_ns + now_ns - self.looked_ns, _MOST_NS)
+        self.claimed_ns = min(max(0, measured_ns - self.measured_ns), self.room_ns)
+        self.room_ns -= self.claimed_ns
+        self.measured_ns, self.looked_ns = measured_ns, now_ns
         self.counts_ns = self.counts_ns * _KEPT + counted_ns
         self.claims_ns = self.claims_ns * _KEPT + self.claimed_ns
 
@@ -164,7 +171,9 @@ class GpuTimeAccounts:
         The page may be older than the boot, on a disk, and the clock begins anew with that.
         """
         now_ns = self._clock_ns()
-        account = _Account(at_ns=now_ns, known_ns=card.busy_ns, told_ns=card.busy_ns)
+        account = _Account(
+            at_ns=now_ns, looked_ns=now_ns, known_ns=card.busy_ns, told_ns=card.busy_ns
+        )
         if now_ns < card.paid_until_ns <= now_ns + _WAIT_NS:
             account.level_ns = DEPTH_NS + card.debt_ns
             account.paid_until_ns, account.debt_ns = card.paid_until_ns, card.debt_ns
@@ -203,7 +212,8 @@ class GpuTimeAccounts:
             accounts = {owner: self._accounts[owner, uuid] for owner in here}
             for owner, account in accounts.items():
                 counted_ns = sights.get(owner, NOTHING).busy_ns
-                account.note(counted_ns, figures.of(owner, uuid).measured_ns)
+                measured_ns = figures.of(owner, uuid).measured_ns
+                account.note(counted_ns, measured_ns, self._clock_ns())
             unexplained_ns = sum(each.counts_ns - each.claims_ns for each in accounts.values())
             for owner, account in accounts.items():
                 sight = sights.get(owner, NOTHING)

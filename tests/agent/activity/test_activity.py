@@ -3,6 +3,7 @@
 import pathlib
 import struct
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,8 +97,12 @@ def test_a_burst_that_has_ended_is_not_told_on(stage: Stage) -> None:
     assert told_ms(300) == 1900 + 150, "as it does now"
 
 
-def test_a_container_cannot_claim_more_than_the_time_that_has_passed(stage: Stage) -> None:
+@pytest.mark.parametrize(("is_good", "believed_ns"), [(True, 100), (False, 1_000_000_000)])
+def test_a_container_cannot_claim_more_than_the_time_that_has_passed(
+    stage: Stage, *, is_good: bool, believed_ns: int
+) -> None:
     """A container writes its own ledger: the agent would repeat a false figure for ever."""
+    stage.start_sampler(collects_gpu_time=is_good)
     pid = stage.process(stage.share("elastic", burst=100), memory_bytes=0)
     stage.share("hard")
     stage.nvml.span_us, stage.nvml.lag = 1_000_000, 0.5
@@ -110,7 +115,7 @@ def test_a_container_cannot_claim_more_than_the_time_that_has_passed(stage: Stag
     stage.sampler.decide_bursts()
     stage.nvml.busy_ns[pid] = 100
     stage.sampler.look()
-    assert stage.card("elastic").busy_ns == 100 + 500_000_000
+    assert stage.card("elastic").busy_ns == believed_ns + 500_000_000
 
 
 def test_a_restarted_agent_goes_on_from_the_pages(stage: Stage) -> None:

@@ -13,7 +13,7 @@ from gpustack.agent.activity.shares import Share
 from gpustack.wire.mapped.activity import CardActivity
 from gpustack.wire.mapped.ledger import CardUse, LedgerReading
 from tests.agent.activity.activity import CARD, Stage
-from tests.agent.activity.test_gpu_time_accounts import PERCENT_NS, Second
+from tests.agent.activity.test_gpu_time_accounts import PERCENT_NS, SECOND_NS, Second
 
 LOOKS = 80  # the sums are within a thousandth of what they come to
 PERCENT = st.integers(0, 100)
@@ -93,7 +93,8 @@ def _told(
         measured: by the containers' hooks.
         last_claim_ns: what the ledger of the last container says at the end instead, if not 0.
     """
-    accounts = GpuTimeAccounts(lambda: 0, is_good=False, collects=False)
+    now_ns = 0
+    accounts = GpuTimeAccounts(lambda: now_ns, is_good=False, collects=False)
     figures = ShareFigures()
     owners = [(f"uid-{number}", "main") for number in range(len(counted))]
     shares = [
@@ -112,7 +113,8 @@ def _told(
         }
     }
     told: list[list[int]] = []
-    for number in range(LOOKS + 1):
+    for number in range(1, LOOKS + 1):
+        now_ns += SECOND_NS
         for owner, percent in zip(owners, measured, strict=True):
             said_ns = number * percent * PERCENT_NS
             if last_claim_ns and number == LOOKS and owner == owners[-1]:
