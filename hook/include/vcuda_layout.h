@@ -181,7 +181,8 @@ struct vcuda_ledger_card {
     uint64_t sum;
     uint64_t paid_until_ns; /* CLOCK_MONOTONIC up to which the container's GPU time is paid for */
     /* Layout 2, 0 by older hooks: GPU time of all its processes so far, as they have measured it,
-     * without what the agent's count adds or takes. The agent compares its counts with this. */
+     * without what the agent's count adds or takes, and without launches that aren't limited. The
+     * agent compares its counts with this. */
     uint64_t measured_ns;
     uint8_t reserved[24];
 };

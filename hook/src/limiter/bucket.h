@@ -1,8 +1,9 @@
 /*
  * The container's GPU time on one card: one word in the ledger, shared by its processes, the moment
- * (CLOCK_MONOTONIC) up to which launches are paid for. A charge moves the word on; a thread that
- * finds it ahead of now waits. That is the generic cell rate algorithm (ITU-T I.371, annex A, in
- * its "virtual scheduling" form): a token bucket that needs no process to refill it.
+ * (CLOCK_MONOTONIC) at which the share will have paid for all launches so far. A charge moves the
+ * word on; a thread that finds it ahead of now waits. That is the generic cell rate algorithm
+ * (ITU-T I.371, annex A, in its "virtual scheduling" form): a token bucket that needs no process to
+ * refill it.
  */
 #ifndef HOOK_BUCKET_H
 #define HOOK_BUCKET_H

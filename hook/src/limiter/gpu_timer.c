@@ -206,7 +206,7 @@ static void learn_empty(struct gpu_timer *timer, int64_t ns) {
 static uint64_t learn(struct gpu_timer_keys *keys, const struct gpu_timer_pair *pair,
                       uint64_t span_ns, struct gpu_timer_sharing sharing) {
     struct gpu_timer_estimate *estimate = gpu_timer_keys_find(keys, pair->key, pair->threads);
-    /* More than the launch may lie in it, and not less, unless time of the host is taken off. */
+    /* A doubtful span is the most that it took, unless time of the host is taken off. */
     bool tells = !pair->doubtful || (pair->idle_ns == 0 && span_ns < estimate->span_ns);
     if (!tells && estimate->measured != 0) {
         span_ns = estimate->span_ns;

@@ -2,16 +2,18 @@
  * GPU time of one context's launches, measured by pairs of events around some of them.
  *
  * Every launch is charged an estimate (gpu_timer_keys.h) when it is made. Now and then one stands
- * between two events, alone; when the second has passed, the time between them corrects its charge,
- * and the estimate of the next ones. Pairs are rare around short and known launches, and stand
- * around every launch that is long, or new, or of a kernel whose data decide how long it runs.
+ * between two events, alone; when the second event has passed, the time between them corrects its
+ * charge, and the estimate of the next ones. Pairs are rare around short and known launches, and
+ * stand around every launch that is long, or new, or of a kernel whose data decide how long it
+ * runs.
  *
  * GPU time is a union: launches that run at the same time on several streams count once. So each
  * stream has a moment up to which its launches keep it busy, and a launch is charged the time by
  * which it moves the latest of those moments on.
  *
  * The processor may be taken away in the midst of all this, and other threads may launch on the
- * same stream meanwhile: a pair that may hold idle time, or others' launches, is thrown away.
+ * same stream meanwhile: a pair that may hold idle time, or others' launches, counts as the most
+ * that its launch took.
  *
  * gpu_timer.c is the part without the driver; callers hold the limiter's lock.
  * gpu_timer_events.c makes the driver's calls, with no lock held.
@@ -27,8 +29,8 @@
 
 enum { GPU_TIMER_STREAMS = 32, GPU_TIMER_PAIRS = 64, GPU_TIMER_UNKNOWN = 32, GPU_TIMER_NONE = -1 };
 
-/* For so long launches of unknown length are waited for, and that is what one costs that is never
- * measured. */
+/* For so long launches of unknown length are waited for; and the most that one is charged which its
+ * context's end, or its process's, leaves unmeasured. */
 #define GPU_TIMER_UNKNOWN_NS (1 * NS_PER_S)
 
 struct driver;
@@ -89,13 +91,13 @@ struct gpu_timer {
     unsigned unknown;        /* of them, of unknown launches */
     uint64_t busy_until;     /* the latest of the streams' */
     uint64_t charged_ns;     /* for all launches */
-    uint64_t settled_ns;     /* of it, for those before the last pair that has passed */
+    uint64_t settled_ns;     /* of it, up to the last pair that was settled */
     uint64_t due_ns;         /* of it, when the next pair is due */
     uint64_t paired_at;
     uint64_t random;
     uint64_t empty_ns; /* an empty pair's time */
     unsigned empties;  /* measured */
-    bool was_idle;     /* a pair's stream was idle since the last question */
+    bool was_idle;     /* a pair's stream was idle since `had_nothing` asked last */
     _Atomic uint64_t polled_at;
     bool polling; /* a thread looks for pairs that have passed */
 };
@@ -140,14 +142,14 @@ void gpu_timer_cancel(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                       const struct gpu_timer_launch *launch);
 /* A pair to be left empty, or GPU_TIMER_NONE. */
 int gpu_timer_take_empty(struct gpu_timer *timer);
-/* A pair that tells nothing: its charge stands. */
+/* Frees a pair; its charge stays as it is. */
 void gpu_timer_drop(struct gpu_timer *timer, struct gpu_timer_keys *keys, int pair);
 /* A pair has passed, with so much time between the events. */
 void gpu_timer_settle(struct gpu_timer *timer, struct gpu_timer_keys *keys, int pair,
                       int64_t span_ns, struct gpu_timer_sharing sharing,
                       struct gpu_timer_bill *bill);
-/* What the launches of unknown length, which lie open, have taken at most; for one that isn't over
- * after GPU_TIMER_UNKNOWN_NS, that. */
+/* The sum of the ages of all open launches of unknown length, of each at most
+ * GPU_TIMER_UNKNOWN_NS. */
 uint64_t gpu_timer_open_ns(const struct gpu_timer *timer, uint64_t now);
 
 #endif

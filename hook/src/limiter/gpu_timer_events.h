@@ -13,7 +13,7 @@
 void gpu_timer_events_before(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                              struct lock *lock, const struct gpu_timer_work *work,
                              struct gpu_timer_launch *launch);
-/* After the launch: the second. */
+/* After the launch: the second event. */
 void gpu_timer_events_after(struct gpu_timer *timer, struct gpu_timer_keys *keys, struct lock *lock,
                             const struct gpu_timer_work *work,
                             const struct gpu_timer_launch *launch);

@@ -54,8 +54,8 @@ static void sort(uint64_t *times, unsigned count) {
 /* The time of a process before the card runs another: the driver's default time slice. */
 #define SLICE_NS UINT64_C(2000000)
 
-/* The shortest and longest span: a time that is too short is charged later (limiter_audit.c), one
- * that is too long would leave a card idle that is promised in full. */
+/* The launch's own part of a span, estimated low: what is too little is charged later
+ * (limiter_audit.c); too much would leave a card idle that is promised in full. */
 static uint64_t own_part(const struct gpu_timer_estimate *estimate, uint64_t span_ns,
                          uint32_t others) {
     uint64_t slices = others * SLICE_NS;

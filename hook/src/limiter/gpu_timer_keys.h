@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of a new function or shape so many launches are measured at once. */
+/* Of a new function or shape the first so many launches are measured, each. */
 enum { GPU_TIMER_KEYS = 1024, GPU_TIMER_TIMES = 12, GPU_TIMER_NEW = 4 };
 
 struct gpu_timer_key {

@@ -17,7 +17,7 @@ enum { EARLY_PART = 4 };
 /* The charge of a launch of unknown length until it is known. */
 #define UNKNOWN_NS (50 * NS_PER_US)
 /* A launch that must be measured, or whose function was never, waits until it can be: unmeasured,
- * it would be charged next to nothing. It waits no longer than this: those may wait for it. */
+ * it would be charged next to nothing. It waits no longer: a kernel that runs may wait for it. */
 #define UNKNOWN_WAIT_NS GPU_TIMER_UNKNOWN_NS
 #define UNKNOWN_LOOK_NS (50 * NS_PER_US)
 #define UNKNOWN_LOOK_MAX_NS (10 * NS_PER_MS)
@@ -27,10 +27,10 @@ enum { EARLY_PART = 4 };
 /* For so long an unlimited card is left alone. */
 #define FREE_NS (10 * NS_PER_MS)
 
-/* The reason that a launch waits. */
+/* How a launch waits. */
 struct wait {
     uint64_t until;    /* 0: no wait */
-    uint64_t first_ns; /* the wait to be measured, or for the first of its kind */
+    uint64_t first_ns; /* planned so far, to be measured or for the first of its kind */
     uint64_t look_ns;  /* the step of those */
     bool rested;       /* the wait for the bucket */
 };
@@ -80,11 +80,11 @@ static bool is_unknown(const struct gpu_timer_estimate *estimate, uint64_t estim
     return estimated_ns == 0 && estimate->measured == 0;
 }
 
-/* Whether the launch waits for others to be measured. A launch waits for that once. */
+/* Whether the launch waits for others to be measured: for UNKNOWN_WAIT_NS in all, at most. */
 static bool await_measure(struct wait *wait, const struct gpu_timer *timer,
                           struct gpu_timer_keys *keys, const struct gpu_timer_estimate *estimate,
                           uint64_t now) {
-    if (wait->first_ns >= UNKNOWN_WAIT_NS) {
+    if (wait->first_ns >= UNKNOWN_WAIT_NS) { /* measurements that are lost don't hold up others */
         gpu_timer_keys_function(keys, estimate->key.function)->pending = 0;
         return false;
     }
@@ -155,7 +155,7 @@ static CUresult decide(struct limiter *limiter, struct limiter_context *limited,
     if (await_measure(wait, &limited->timer, &limiter->keys, estimate, now)) {
         return CUDA_SUCCESS;
     }
-    if (!known) {
+    if (!known) { /* the one that it waited for has run for as long, and so may this one */
         ns = wait->first_ns > UNKNOWN_NS ? wait->first_ns : UNKNOWN_NS;
     }
     if (!await_bucket(limiter, card, wait, now)) {

@@ -1,9 +1,9 @@
 /*
- * The share of GPU time: a launch is charged before it is made, and waits while the container has
- * used up what it may.
+ * The share of GPU time: a launch waits until earlier ones are nearly paid for, is charged, and is
+ * then made.
  *
- * Charged here, in the process, is every launch; entered into the container's bucket (bucket.h),
- * which all its processes share, is the sum of a millisecond. A launch waits while the bucket is
+ * Each process charges its launches here, and enters the sum into the container's bucket
+ * (bucket.h), which all its processes share, once a millisecond. A launch waits while the bucket is
  * more than QUEUE_NS ahead, and then until it is half of that: one sleep for many short
  * launches, and the card has work meanwhile. No lock is held during a sleep.
  *
@@ -12,8 +12,8 @@
  * longer.
  *
  * The limiter decides: NOT_PERMITTED without limits, or where the ledger is unusable and
- * on_error is closed; where on_error is open, launches go unlimited. A share of 100 % isn't
- * limited.
+ * on_error is closed; where on_error is open, launches go unlimited. A share, or a burst, of
+ * 100 % isn't limited, charged or measured.
  */
 #ifndef HOOK_LIMITER_H
 #define HOOK_LIMITER_H

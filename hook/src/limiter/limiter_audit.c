@@ -11,7 +11,8 @@
  * would swing. */
 #define GAIN 0.5
 /* A kernel is counted by the agent while it runs, and by us when it is over: a part of the longest
- * is no rest, and half of it, on either side, weighs against the sums. */
+ * is no rest, and half of it is added to both sides of the ratio, so that one kernel doesn't swing
+ * it. */
 #define LUMP_PART 8
 #define KEPT 0.9 /* of a sum, from second to second */
 /* Eleven days: a count beyond that is noise, of a tenant that writes into its ledger; sums of it
@@ -20,7 +21,7 @@
 
 /* Both counts as they are now, when the agent's has just come: the base of the next comparison.
  * Also while the card has no other tenant: the container's work until one comes, in a burst perhaps
- * several times its share, is in both counts then, and no debt. */
+ * several times its share, is no debt. */
 static void rebase(struct limiter_audit *audit, const struct compute_limits *limits, uint64_t now) {
     audit->at = now;
     audit->agent_ns = limits->agent_busy_ns;

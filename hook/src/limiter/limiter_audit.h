@@ -7,8 +7,9 @@
  * - the rest that stays is settled with the next launches, half of it a second, each process its
  *   part. It shows in the ledgers when it is, so each is settled once, and errors vanish.
  *
- * Whatever the agent says, there is a limit: a launch costs an eighth of what it would at least and
- * twice at most, and an agent whose count stands still doesn't count.
+ * Whatever the agent says, there is a limit: the factor lies within an eighth and 8, what is owed
+ * makes an eighth to twice of a launch's cost by that, and an agent whose count stands still
+ * doesn't count.
  */
 #ifndef HOOK_LIMITER_AUDIT_H
 #define HOOK_LIMITER_AUDIT_H
@@ -25,7 +26,7 @@ struct limiter_audit {
     int64_t own_ns, own_raw_ns; /* of this process since: with what is corrected, and without */
     double agent_sum, ledger_sum, own_sum, own_raw_sum;
     int64_t rest_ns; /* what the agent counted beyond the ledgers since it began */
-    int64_t owed_ns; /* of it to be charged with the next launches; negative: to be spared */
+    int64_t owed_ns; /* of it, set anew each time: for the next launches; negative: to be spared */
     double factor;   /* of the agent's count to ours */
 };
 

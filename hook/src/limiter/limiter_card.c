@@ -6,8 +6,8 @@
 /* A launching thread reads the pages this often; a burst ends with the next read. */
 #define REFRESH_NS (20 * NS_PER_MS)
 #define ENTER_NS (1 * NS_PER_MS)
-/* Unused time that is saved up: a late wake-up costs no share. Over 10 s it adds at most 1 % of the
- * share. */
+/* Unused time that is saved up: a late wake-up costs no share. Over 10 s this part adds at most 1 %
+ * of the share. */
 #define CREDIT_NS (80 * NS_PER_MS)
 #define HELD_UP_NS (1 * NS_PER_S)
 #define CREDIT_MAX_NS (2 * NS_PER_S)
@@ -105,7 +105,7 @@ CUresult limiter_card_refresh(struct limiter_card *card, void *files, uint64_t n
         return result;
     }
     card->refresh_at = now + REFRESH_NS;
-    card->longest_ns -= card->longest_ns / 1024; /* half of it is gone after 14 s */
+    card->longest_ns -= card->longest_ns / 1024; /* half of it is gone after 14 s of launches */
     card->percent = percent_in_force(&card->limits);
     card->charged_ns += (int64_t)card->limits.left_ns;
     card->others = others_of(&card->limits);

@@ -10,11 +10,12 @@ struct limiter_card {
     CUuuid uuid;
     struct compute_limits limits;
     uint64_t refresh_at;
-    uint32_t percent;      /* in force: the share, or the burst's ceiling */
-    uint32_t others;       /* that are known to use the card now */
-    int64_t charged_ns;    /* GPU time charged, and not yet entered */
-    int64_t busy_ns;       /* measured and corrected by the agent's count, and not yet entered */
-    int64_t measured_ns;   /* the same, not corrected */
+    uint32_t percent;   /* in force: the share, or the burst's ceiling */
+    uint32_t others;    /* that are known to use the card now */
+    int64_t charged_ns; /* GPU time charged, and not yet entered */
+    /* Measured, or estimated between pairs, and not yet entered: with the agent's correction, and
+     * without. */
+    int64_t busy_ns, measured_ns;
     uint64_t open_ns;      /* of launches of unknown length, by the last entry */
     uint64_t throttled_ns; /* waited, and not yet entered */
     uint64_t paid_until;   /* the bucket at the last entry */
@@ -30,8 +31,8 @@ CUresult limiter_card_refresh(struct limiter_card *card, void *files, uint64_t n
 void limiter_card_enter(struct limiter_card *card, void *files, uint64_t now);
 /* The same, once the sum is large enough. */
 void limiter_card_enter_some(struct limiter_card *card, void *files, uint64_t now);
-/* How far the container's launches are ahead of its paid time, in wall time, by its ledger or by
- * the agent's account; negative: behind. */
+/* The wall time until the container's launches are paid for, by its ledger or by the agent's
+ * account; negative: it has saved so much up. */
 int64_t limiter_card_ahead_ns(const struct limiter_card *card, uint64_t now);
 /* The ratio of the agent's count to ours. */
 double limiter_card_factor(const struct limiter_card *card);

@@ -7,9 +7,9 @@
 #include "shared/clock.h"
 #include "shared/paths.h"
 
-/* A page older than this allows no burst. Its count of neighbours, which is written once a second,
- * holds for as long. */
+/* A page older than this allows no burst. */
 #define BURST_FRESH_NS (1 * NS_PER_S)
+/* Its counts, which are written once a second, hold for as long. */
 #define WORD_FRESH_NS (5 * NS_PER_S)
 /* Another process of the container uses the card if it launched within this time: a waiting thread
  * enters that at least every 100 ms. */

@@ -6,8 +6,8 @@
 
 struct limiter_card *limiter_card_of(struct limiter *limiter,
                                      const struct limiter_context *limited);
-/* Enters what launches of unknown length may cost, before the first and after the last of them. The
- * caller holds the limiter's lock. */
+/* Enters what launches of unknown length may cost, where their number has changed. The caller holds
+ * the limiter's lock. */
 void limiter_enter_open(struct limiter *limiter, struct limiter_card *card, uint64_t now);
 /* Settles launches of the current context that are over. */
 void limiter_poll(struct limiter *limiter, struct limiter_context *limited, uint64_t now);

@@ -14,7 +14,7 @@ static struct limiter *limiter_of_process(void) {
     return process_memory(&only, sizeof(struct limiter));
 }
 
-/* The driver's own end comes after this one, for it was registered before. */
+/* The driver registered its own end before, so this one runs first. */
 static void settle_at_exit(void) {
     launch_settle(NULL, NULL, 0);
     launch_forget(NULL, NULL, 0);

@@ -9,7 +9,7 @@ enum {
     CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
 };
 
-/* Of this process: a child has none. */
+/* Of this process: wiped in a child. */
 struct captures {
     _Atomic uint64_t under_way;
     _Atomic uint32_t holders; /* calls that went by the state of a stream, before their end */

@@ -1,8 +1,8 @@
 /*
  * Which streams are captured into graphs. Captured launches run when their graph is launched, so
  * they are neither charged nor delayed. No capture begins or ends under a call that goes by it: a
- * launch would run at once, memory be taken uncharged, or given back in the ledger alone. Open: an
- * unknown capture costs one more call of the driver before a launch.
+ * launch would run at once, memory be taken uncharged, or given back in the ledger alone. A
+ * capture that began unseen is charged for its launches, which may wait; no event goes into it.
  */
 #ifndef HOOK_HOOKS_LAUNCH_CAPTURE_H
 #define HOOK_HOOKS_LAUNCH_CAPTURE_H
@@ -15,7 +15,7 @@
 void captures_hold(void);
 void captures_let_go(void);
 
-/* Whether the stream is captured, or the driver can't tell: then it is held until
+/* Whether the stream is captured, or the driver's answer fails: then it is held until
  * captures_let_go. The driver is called while a capture is under way only. */
 bool launch_begin_captured(struct driver *driver, const struct gpu_timer_work *work);
 
