@@ -29,10 +29,13 @@ _COMPARED = re.compile(
     r"\s+ours\s+(?P<ours>\S+) %\s+original\s+(?P<original>\S+) %\s+plain bucket\s+(?P<plain>\S+) %"
 )
 _COUNTS = {
-    "exact": "--lag=0",
-    "0.2 s late": "--lag=4",
-    "1 s late": "--lag=20",
-    "each window of 1/6 s given to one process": "--drawn",
+    "exact": ("--lag=0",),
+    "exact, and known to be so": ("--lag=0", "--good"),
+    "0.2 s late": ("--lag=4",),
+    "0.2 s late, and known to be so": ("--lag=4", "--good"),
+    "1 s late": ("--lag=20",),
+    "1 s late, and known to be so": ("--lag=20", "--good"),
+    "each window of 1/6 s given to one process": ("--drawn",),
 }
 _LINES = {
     "ours": ("ours", "tab:blue", "o"),
@@ -76,8 +79,9 @@ def section(program: pathlib.Path, docs: pathlib.Path) -> str:
     ]  # fmt: skip
     draw(docs / PICTURE, compared, losses(cells))
     spans = {
-        counts: _cells(_played(program, "--print", "--spans", _COUNTS[counts]))
-        for counts in ("exact", "0.2 s late")
+        counts: _cells(_played(program, "--print", "--spans", *_COUNTS[counts]))
+        for counts in _COUNTS
+        if counts.endswith(" so") and not counts.startswith("1 s")
     }
     return "\n".join((_matrix(cells), _spans(spans), _other_counts(program), _rivals(compared)))
 
@@ -214,11 +218,11 @@ def _spans(played: Mapping[str, Sequence[Cell]]) -> str:
 def _other_counts(program: pathlib.Path) -> str:
     """Return the errors of shared cards where NVML counts differently; none of them is a goal."""
     rows = []
-    for counts, argument in _COUNTS.items():
+    for counts, arguments in _COUNTS.items():
         errors = [
             float(each["got"]) - float(each["share"])
             for each in filter(
-                None, map(_CELL.match, _answer(program, "--print", argument).stdout.splitlines())
+                None, map(_CELL.match, _answer(program, "--print", *arguments).stdout.splitlines())
             )
             if not each["name"].startswith(("alone", "burst", "loss", " "))
         ]

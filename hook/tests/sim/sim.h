@@ -56,6 +56,7 @@ struct sim_run {
     enum sim_limiter limiter;
     bool agent;    /* there is one */
     unsigned lag;  /* of NVML's counts when it looks: ticks, up to SIM_LAG_MAX */
+    bool good;     /* it is known to count well: believed whatever ledgers say */
     bool drawn;    /* NVML gives a window to one process (sim_agent.c) */
     bool silent;   /* NVML counts nothing by process */
     uint64_t seed; /* of what programs draw */

@@ -116,7 +116,10 @@ void sim_agent(uint64_t now) {
     if (world.run->agent && now % LOOK_EVERY_NS == 0 && !world.run->silent) {
         double rest = unexplained();
         for (unsigned i = 0; i < world.run->tenants; i++) {
-            tell(&world.containers[i], believed(&world.containers[i], rest), now);
+            struct sim_container *container = &world.containers[i];
+            double window =
+                world.run->good ? since_look(container->busy_ns) : believed(container, rest);
+            tell(container, window, now);
         }
     }
 }

@@ -3,8 +3,9 @@
  * several processes and streams, bursts. Fails where a share is missed by more than the project
  * allows: 3 points over 10 s or 40 times the longest kernel. --print shows every cell, --full plays
  * more of them, --only=TEXT those with TEXT in their names, --compare other limiters beside ours.
- * --lag=TICKS and --drawn play other counts of NVML's (sim.h, sim_agent.c). --spans: of kernels of
- * up to 5 ms, the two seconds after the first two that miss a share by most, and 8 points for them.
+ * --lag=TICKS and --drawn play other counts of NVML's, --good an agent that knows it to count well
+ * (sim.h, sim_agent.c). --spans: of kernels of up to 5 ms, the two seconds after the first two that
+ * miss a share by most, and 8 points for them.
  * --seed=N: other draws of the programs; a cell that holds by one draw only doesn't hold.
  */
 #include <stdio.h>
@@ -24,7 +25,7 @@
 
 static bool print, all_fine = true;
 static unsigned lag = SIM_LAG;
-static bool drawn, spans;
+static bool drawn, good, spans;
 static uint64_t seed;
 static const char *only = ""; /* part of the names of the cells to play */
 
@@ -119,6 +120,7 @@ static struct sim_run alike(unsigned tenants, uint32_t percent, const struct sim
     struct sim_run run = {.limiter = SIM_OURS,
                           .agent = true,
                           .lag = lag,
+                          .good = good,
                           .drawn = drawn,
                           .seed = seed,
                           .tenants = tenants};
@@ -343,6 +345,7 @@ int main(int count, char **arguments) {
         full = full || strcmp(arguments[i], "--full") == 0;
         compared = compared || strcmp(arguments[i], "--compare") == 0;
         spans = spans || strcmp(arguments[i], "--spans") == 0;
+        good = good || strcmp(arguments[i], "--good") == 0;
         drawn = drawn || strcmp(arguments[i], "--drawn") == 0;
         if (strncmp(arguments[i], "--lag=", 6) == 0) {
             unsigned long ticks = strtoul(arguments[i] + 6, NULL, 10);
