@@ -61,7 +61,7 @@ pytestmark = pytest.mark.long
 
 # Some of each kind.
 CHOSEN = [
-    "test_memory",
+    "test_memory.py",
     "alone_holds and 2ms and (30 or 90)",
     "little_of_a_share_is_lost and 2ms and 100",
     "neighbours and 2ms and 30-70",
