@@ -151,7 +151,16 @@ def trial_of_pod(manifest: Mapping[str, Any], listed: Iterable[tuple[str, str]])
     return []
 
 
-def _is_of_static_pod(cgroups: str, uid: str) -> bool:
+def of_static_pods(listed: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the PIDs that are in a static pod's cgroups: no user begins or ends those.
+
+    Args:
+        listed: PIDs, each with the text of its /proc/PID/cgroup.
+    """
+    return [pid for pid, cgroups in listed if _is_of_static_pod(cgroups)]
+
+
+def _is_of_static_pod(cgroups: str, uid: str = "") -> bool:
     """Say whether a process is in the cgroups of a static pod of this UID, or of a hash's."""
     paths = (line.partition(":")[2].partition(":")[2] for line in cgroups.splitlines())
     pods = {match[1] for match in map(_POD.search, paths) if match}
@@ -226,6 +235,7 @@ class FilterModule:
             "kube_scheduler_form_of": form,
             "kube_scheduler_image": image,
             "kube_scheduler_minor_version": minor_version,
+            "kube_scheduler_of_static_pods": of_static_pods,
             "kube_scheduler_program": program,
             "kube_scheduler_properties": properties,
             "kube_scheduler_trial_of_pod": trial_of_pod,

@@ -194,6 +194,7 @@ def test_a_process_of_no_static_pod_is_never_run(filters: types.ModuleType, cgro
     mine = SAID.replace("9", "4", 1), f"{cgroups}\n"
     assert filters.trial_of_pod(POD, [mine]) == []
     assert filters.trial_of_pod(POD, [mine, (SAID, STATIC)])[0] == "/proc/9/exe"
+    assert filters.of_static_pods([("4", mine[1]), ("9", STATIC)]) == ["9"]
 
 
 def test_a_static_pod_whose_file_names_its_uid_is_known_by_that(filters: types.ModuleType) -> None:
