@@ -1,11 +1,12 @@
 """Filters that find a scheduler's command line and its version.
 
-Pure functions of the texts of `systemctl show`, environment files and a static pod's manifest.
+Pure functions of the texts of `systemctl show`, environment files, a static pod's manifest and
+/proc.
 """
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 # kube-scheduler reads v1 from 1.25 on and v1beta3 from 1.23 to 1.28 (KEP-785,
@@ -14,6 +15,13 @@ from typing import Any
 FIRST_WITH_V1 = 25
 FIRST_WITHOUT_POLICY = 23
 GROUP = "kubescheduler.config.k8s.io"
+
+# A pod's cgroup: `pod<UID>`, or with the systemd driver `kubepods-burstable-pod<UID>.slice` and `_`
+# for each `-`. The first on a path is the kubelet's; below it a container may make its own.
+_POD = re.compile(r"[/-]pod([0-9a-f_-]{32,36})(?:\.slice)?(?:/|$)")
+# The UID that the kubelet makes for a static pod whose file names none: a hash. Those of the API
+# server have dashes, so that no user's pod has one like it.
+_HASH = re.compile(r"[0-9a-f]{32}")
 
 
 def properties(shown: str) -> dict[str, list[str]]:
@@ -122,20 +130,44 @@ def trial_of_unit(shown: str, files: Sequence[str], running: str) -> list[str]:
     return []
 
 
-def trial_of_pod(manifest: Mapping[str, Any], listed: str) -> list[str]:
+def trial_of_pod(manifest: Mapping[str, Any], listed: Iterable[tuple[str, str]]) -> list[str]:
     """Return the same of a static pod's scheduler that runs; its program is in no folder of ours.
+
+    It is run as the host's root. Whoever may have a pod on the host, or an account, may start a
+    program of the same name and command line: the process must be a static pod's.
 
     Args:
         manifest: the Pod; its process is the one with its command line.
-        listed: the host's schedulers, a line each: the PID and the command line.
+        listed: the schedulers of the host's root: the PID with the command line, and the text of
+            /proc/PID/cgroup, empty where the process has ended.
     """
     container = _container(manifest)
     command = [*(container.get("command") or []), *(container.get("args") or [])]
-    for line in listed.splitlines():
+    uid = str((manifest.get("metadata") or {}).get("uid") or "")
+    for line, cgroups in listed:
         pid, _, said = line.strip().partition(" ")
-        if command and said == " ".join(command):
+        if command and said == " ".join(command) and _is_of_static_pod(cgroups, uid):
             return [f"/proc/{pid}/exe", *_without_file(command[1:])]
     return []
+
+
+def of_static_pods(listed: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the PIDs that are in a static pod's cgroups: no user begins or ends those.
+
+    Args:
+        listed: PIDs, each with the text of its /proc/PID/cgroup.
+    """
+    return [pid for pid, cgroups in listed if _is_of_static_pod(cgroups)]
+
+
+def _is_of_static_pod(cgroups: str, uid: str = "") -> bool:
+    """Say whether a process is in the cgroups of a static pod of this UID, or of a hash's."""
+    paths = (line.partition(":")[2].partition(":")[2] for line in cgroups.splitlines())
+    pods = {match[1] for match in map(_POD.search, paths) if match}
+    if len(pods) != 1:
+        return False
+    [found] = pods
+    return found.replace("_", "-") == uid if uid else _HASH.fullmatch(found) is not None
 
 
 def _is_scheduler(path: str) -> bool:
@@ -203,6 +235,7 @@ class FilterModule:
             "kube_scheduler_form_of": form,
             "kube_scheduler_image": image,
             "kube_scheduler_minor_version": minor_version,
+            "kube_scheduler_of_static_pods": of_static_pods,
             "kube_scheduler_program": program,
             "kube_scheduler_properties": properties,
             "kube_scheduler_trial_of_pod": trial_of_pod,

@@ -36,7 +36,10 @@ def processes(proc_path: pathlib.Path) -> list[str]:
 
 def _name_of_user(process: pathlib.Path) -> Iterator[str]:
     try:
-        if _has_a_card(process) and not _OTHERS.search((process / "cgroup").read_text()):
+        if not _has_a_card(process):
+            return
+        # any account may have made cgroups of its own, with any bytes for a name
+        if not _OTHERS.search((process / "cgroup").read_text(errors="replace")):
             yield (process / "comm").read_text(errors="replace").strip()
     except (FileNotFoundError, ProcessLookupError):
         return  # it has ended

@@ -189,3 +189,9 @@ def test_a_card_that_a_boot_has_renamed_is_still_in_use(tmp_path: pathlib.Path) 
     assert users.processes(tmp_path) == []
     (tmp_path / "4" / "fd" / "3").symlink_to("/dev/nvidia12 (deleted)")
     assert users.processes(tmp_path) == ["4 (python3)"]
+
+
+def test_a_cgroup_of_any_name_keeps_no_process_from_being_found(tmp_path: pathlib.Path) -> None:
+    start(tmp_path, 4, "/")
+    (tmp_path / "4" / "cgroup").write_bytes(b"0::/user.slice/a\xffb\n")
+    assert users.processes(tmp_path) == ["4 (python3)"]

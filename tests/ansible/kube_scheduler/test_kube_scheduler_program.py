@@ -149,13 +149,55 @@ def test_a_units_scheduler_is_tried_with_its_flags_and_another_file(
     assert filters.trial_of_unit(shown(command), [], running) == found
 
 
+HASH = "0123456789abcdef" * 2
+USERS = "01234567-89ab-cdef-0123-456789abcdef"
+CONTAINER = f"cri-containerd-{'c' * 64}.scope"
+SLICES = "/kubepods.slice/kubepods-burstable.slice"
+STATIC = f"0::{SLICES}/kubepods-burstable-pod{HASH}.slice/{CONTAINER}\n"
+OF_A_USER = f"{SLICES}/kubepods-burstable-pod{USERS.replace('-', '_')}.slice/{CONTAINER}"
+POD = {
+    "spec": {
+        "containers": [
+            {"command": ["etcd"]},
+            {"command": ["kube-scheduler", f"--config={PATH}"], "args": ["--v=2"]},
+        ]
+    }
+}
+SAID = f"9 kube-scheduler --config={PATH} --v=2 "
+
+
 def test_a_static_pods_scheduler_is_the_process_with_its_command(
     filters: types.ModuleType,
 ) -> None:
-    container = {"command": ["kube-scheduler", f"--config={PATH}"], "args": ["--v=2"]}
-    manifest = {"spec": {"containers": [{"command": ["etcd"]}, container]}}
-    others = f"7 kube-scheduler --config=/theirs.yaml --v=2\n8 {PROGRAM} --config={PATH} --v=2\n"
-    listed = f"{others}9 kube-scheduler --config={PATH} --v=2 \n"
-    assert filters.trial_of_pod(manifest, listed) == ["/proc/9/exe", "--v=2"]
-    assert filters.trial_of_pod(manifest, others) == []
-    assert filters.trial_of_pod({}, "5 \n") == []
+    others = [
+        ("7 kube-scheduler --config=/theirs.yaml --v=2", STATIC),
+        (f"8 {PROGRAM} --config={PATH} --v=2", STATIC),
+    ]
+    assert filters.trial_of_pod(POD, [*others, (SAID, STATIC)]) == ["/proc/9/exe", "--v=2"]
+    assert filters.trial_of_pod(POD, others) == []
+    assert filters.trial_of_pod({}, [("5 ", STATIC)]) == []
+
+
+@pytest.mark.parametrize(
+    "cgroups",
+    [
+        f"0::{OF_A_USER}",
+        f"0::{OF_A_USER}/kubepods-pod{HASH}.slice",  # made by the container itself
+        f"12:memory:/kubepods/pod{HASH}/{'c' * 64}\n1:name=systemd:/kubepods/pod{USERS}/x",
+        "0::/user.slice/user-1000.slice/session-2.scope",
+        "0::/",
+        "",
+    ],
+)
+def test_a_process_of_no_static_pod_is_never_run(filters: types.ModuleType, cgroups: str) -> None:
+    """Any user of the cluster or the host may start one of that name and command line."""
+    mine = SAID.replace("9", "4", 1), f"{cgroups}\n"
+    assert filters.trial_of_pod(POD, [mine]) == []
+    assert filters.trial_of_pod(POD, [mine, (SAID, STATIC)])[0] == "/proc/9/exe"
+    assert filters.of_static_pods([("4", mine[1]), ("9", STATIC)]) == ["9"]
+
+
+def test_a_static_pod_whose_file_names_its_uid_is_known_by_that(filters: types.ModuleType) -> None:
+    named = {**POD, "metadata": {"uid": USERS}}
+    assert filters.trial_of_pod(named, [(SAID, f"0::{OF_A_USER}\n")])[0] == "/proc/9/exe"
+    assert filters.trial_of_pod(named, [(SAID, STATIC)]) == []

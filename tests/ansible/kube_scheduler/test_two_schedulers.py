@@ -1,6 +1,7 @@
 """A host on which a pod runs another kube-scheduler, for other profiles, beside the static pod."""
 
 import os
+import threading
 import time
 
 import pytest
@@ -21,6 +22,24 @@ def test_another_scheduler_keeps_no_rollout_from_ending(make: Make) -> None:
     assert done.returncode == 0, done.stdout
     assert host.urls == [GOOD]
     assert host.pid != before
+    broken = host.play(kube_scheduler_extender_url=BROKEN)
+    assert "is back, and it answers again" in words(broken)
+    assert host.urls == [GOOD]
+
+
+class _Leisurely(threading.Event):
+    """A kubelet's end that is waited for so long that the kubelet sees a new manifest late."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return super().wait(None if timeout is None else 5)
+
+
+def test_schedulers_of_users_that_come_and_go_end_no_wait_for_the_hosts_own(make: Make) -> None:
+    host = make("static_pod")
+    assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
+    pgrep = host.folder / "bin" / "pgrep"
+    pgrep.write_text(f"{pgrep.read_text()}echo $$\n")  # another PID each time
+    host.ended = _Leisurely()
     broken = host.play(kube_scheduler_extender_url=BROKEN)
     assert "is back, and it answers again" in words(broken)
     assert host.urls == [GOOD]

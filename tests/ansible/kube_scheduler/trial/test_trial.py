@@ -34,6 +34,6 @@ def test_a_static_pod_that_runs_no_scheduler_is_told_without_a_trial(make: Make)
     host = make("static_pod")  # its process is a script's, with another command line
     done = host.play(kube_scheduler_extender_url=GOOD)
     assert done.returncode == 0, done.stdout
-    said = f"no kube-scheduler with the command line of {host.manifest} runs"
+    said = f"no static pod of root runs a kube-scheduler with the command line of {host.manifest}"
     assert said in words(done)
     assert host.manifest.read_text() != MANIFEST
