@@ -21,9 +21,9 @@ MappedFile = tuple[bytes, int, str]
 
 # The kernel lets a process have 65 530 mappings (vm.max_map_count), of 75 bytes without a name.
 _MAPS_BYTES: Final = 16 << 20
-# A process whose first thread has ended shows its maps by any other. More than the first few that
-# are asked end meanwhile only where a tenant lets threads come and go.
-_THREADS: Final = 8
+# A process whose first thread has ended shows its maps by any other. So many that have ended are
+# there only where a tracer leaves them (ptrace(2)), which may be the tenant itself.
+_THREADS: Final = 1024
 
 
 def of_process(
@@ -31,7 +31,8 @@ def of_process(
 ) -> frozenset[MappedFile] | None:
     """Return the files with one of these names that a process maps; None where it has ended.
 
-    A tenant chooses how long the list is: it is read line by line, and not beyond 16 MiB.
+    A tenant chooses how long the list is: it is read line by line, and not beyond 16 MiB. And how
+    many threads there are: none of the files is found where the first of them have all ended.
 
     Args:
         pid: the process, as the reader's PID namespace numbers it.
@@ -40,14 +41,15 @@ def of_process(
     """
     folder = proc / str(pid)
     endings = tuple(f"/{name}".encode() for name in names)
-    for maps in itertools.chain((folder / "maps",), _threads(folder / "task")):
+    number = 0
+    for number, maps in enumerate(itertools.chain((folder / "maps",), _threads(folder / "task"))):
         try:
             found = _read(maps, endings)
         except OSError:
             continue
         if found is not None:
             return found
-    return None
+    return frozenset() if number == _THREADS else None
 
 
 def of_file(path: pathlib.Path) -> MappedFile | None:

@@ -10,6 +10,9 @@ from typing import Final
 # After the name, which may contain spaces and brackets: fields 22, and 26 to 28.
 _START_TIME: Final = 22 - 3
 _PROGRAM: Final = slice(26 - 3, 28 - 3 + 1)
+# The kernel lists a thread that has ended for as long as a tracer leaves it there (ptrace(2)), and
+# a tenant may trace its own: tens of thousands of them would keep all samples waiting.
+_THREADS: Final = 8
 
 Identity = tuple[bytes, ...]
 """Start time, and where the kernel has laid the program's code and stack: anew with each exec.
@@ -43,7 +46,8 @@ def has_memory(pid: int, *, proc: pathlib.Path = pathlib.Path("/proc")) -> bool:
     """Say whether a process has its memory, and what it maps, still.
 
     One that ends loses that before its files, of which a card's driver frees memory in its own
-    time. Where the main thread has ended, another one's word counts.
+    time. Where the main thread has ended, another one's word counts. One with more threads than a
+    few has it: those of a process that ends go at once.
 
     Args:
         pid: the process, as the reader's PID namespace numbers it.
@@ -51,7 +55,9 @@ def has_memory(pid: int, *, proc: pathlib.Path = pathlib.Path("/proc")) -> bool:
     """
     try:
         with os.scandir(proc / str(pid) / "task") as threads:
-            return any(_pages(each.path) for each in threads)
+            return any(
+                number == _THREADS or _pages(each.path) for number, each in enumerate(threads)
+            )
     except OSError:
         return False  # it ended while its threads were listed
 

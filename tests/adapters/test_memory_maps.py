@@ -49,6 +49,21 @@ def test_the_files_of_a_process_are_those_that_we_see(file: pathlib.Path, main_t
     assert memory_maps.of_process(process.pid, ("limits",)) is None
 
 
+@pytest.mark.parametrize("ended", [8, 2000])
+def test_threads_that_a_tracer_keeps_do_not_hide_a_process(
+    tmp_path: pathlib.Path, ended: int
+) -> None:
+    """The kernel lists them before the one that has started last, and shows no maps for them."""
+    folder = tmp_path / "7"
+    for number in range(ended):
+        (folder / "task" / str(number)).mkdir(parents=True)
+        (folder / "task" / str(number) / "maps").touch()
+    (folder / "maps").touch()
+    (folder / "task" / "last").mkdir()
+    (folder / "task" / "last" / "maps").write_text("0-1 r--p 0 00:01 2 /bin/true\n")
+    assert memory_maps.of_process(7, ("limits",), proc=tmp_path) == frozenset()
+
+
 def test_a_file_is_found_among_others_of_its_name(tmp_path: pathlib.Path) -> None:
     paths = [tmp_path / name / "limits" for name in ("a", "b")]
     for path in paths:

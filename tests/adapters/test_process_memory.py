@@ -5,6 +5,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from gpustack.adapters import process
 
 # Its main thread ends, and another one goes on.
@@ -39,6 +41,18 @@ def test_a_process_that_ends_while_its_threads_are_listed_has_none(tmp_path: pat
     (folder / "task").symlink_to(f"/proc/self/fd/{threads}")  # a folder still, without a list
     assert not process.has_memory(7, proc=tmp_path)
     os.close(threads)
+
+
+@pytest.mark.parametrize(("count", "has_memory"), [(8, False), (9, True), (100, True)])
+def test_threads_that_a_tracer_keeps_are_not_all_asked(
+    tmp_path: pathlib.Path, count: int, *, has_memory: bool
+) -> None:
+    """One by one, tens of thousands of ended threads would keep all samples of a node waiting."""
+    for number in range(count):
+        thread = tmp_path / "7" / "task" / str(number)
+        thread.mkdir(parents=True)
+        (thread / "statm").write_bytes(b"0 0 0 0 0 0 0\n")
+    assert process.has_memory(7, proc=tmp_path) is has_memory
 
 
 def test_a_process_whose_main_thread_has_ended_has_memory() -> None:

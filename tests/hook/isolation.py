@@ -80,6 +80,14 @@ OPEN: Final = (
         " a hooked program that clears its own charges has what the card gives it, unseen",
     ),
     (
+        "GPU time without a charge or a word in the ledger, by a program that leaves the card"
+        " whenever the driver takes a sample of it",
+        "a driver whose count may err gives that time to a neighbour that it finds there, and no"
+        " ledger says whose it is: without `collect_gpu_time` the neighbour's hook takes it for its"
+        " own and holds its launches back, and ShareExceeded names the neighbour. Nothing is done"
+        " about a container by such a count",
+    ),
+    (
         "A program without the hook that maps its files as data, takes a place in the ledger and"
         " writes a charge there",
         "it passes for a hooked one: no event comes while memory and time stay below the share."

@@ -1,6 +1,7 @@
 #include "shared/sys.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
 
@@ -124,6 +125,14 @@ bool sys_page_is_backed(const void *address) {
     return futex((long)address, FUTEX_WAKE, 0) >= 0;
 }
 
+void sys_wait(_Atomic uint32_t *word, uint32_t value) {
+    futex((long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value);
+}
+
+void sys_wake_all(_Atomic uint32_t *word) {
+    futex((long)word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX);
+}
+
 /* 0 free, 1 taken, 2 taken and a thread waits (Drepper, "Futexes Are Tricky", mutex 2). */
 void lock_take(struct lock *lock) {
     uint32_t expected = 0;
@@ -131,7 +140,7 @@ void lock_take(struct lock *lock) {
         return;
     }
     while (atomic_exchange(&lock->word, 2) != 0) {
-        futex((long)&lock->word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 2);
+        sys_wait(&lock->word, 2);
     }
 }
 

@@ -49,6 +49,10 @@ uint32_t sys_pid(void);
  * SIGBUS because the file was truncated. */
 bool sys_page_is_backed(const void *address);
 
+/* Sleeps while a word of this process has the value, or not at all; and ends such sleeps. */
+void sys_wait(_Atomic uint32_t *word, uint32_t value);
+void sys_wake_all(_Atomic uint32_t *word);
+
 /* A lock between the threads of one process, all zero when free; it lies in memory that fork
  * wipes, so that a child never inherits one that is held. */
 struct lock {

@@ -150,6 +150,7 @@ COOPERATIVE(cuLaunchCooperativeKernel_ptsz, true)
     CUresult name(const CUlaunchConfig *config, CUfunction function, void **parameters,            \
                   void **extra) {                                                                  \
         (void)parameters, (void)extra;                                                             \
+        fake_take_turn();                                                                          \
         return config == NULL ? CUDA_ERROR_INVALID_VALUE                                           \
                               : run((uintptr_t)function, config->hStream, twin);                   \
     }
@@ -160,6 +161,7 @@ cuLaunchCooperativeKernelMultiDevice_fn cuLaunchCooperativeKernelMultiDevice;
 CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launches, unsigned int count,
                                               unsigned int flags) {
     CUresult result = flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    fake_take_turn();
     for (unsigned int i = 0; result == CUDA_SUCCESS && i < count; i++) {
         result = run((uintptr_t)launches[i].function, launches[i].hStream, false);
     }

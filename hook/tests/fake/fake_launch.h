@@ -22,7 +22,7 @@ unsigned long fake_capture_violations(void);
 /* GPU time: with at least one kernel at work. */
 unsigned long long fake_busy_ns(void);
 /* Is called, once, when a launch or a stream-ordered request has reached the driver, before that
- * looks at the stream. */
+ * looks at the stream, or reads a struct of arguments. */
 void fake_give_turn(void (*turn)(void));
 void fake_take_turn(void);
 void fake_fail_next_launch(CUresult result);

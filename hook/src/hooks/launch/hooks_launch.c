@@ -158,25 +158,27 @@ CUresult gate_cuLaunchCooperativeKernel(struct driver *driver, bool per_thread, 
                                    function, gx, gy, gz, bx, by, bz, shared, stream, parameters));
 }
 
-/* The configuration's values; without a configuration the driver refuses. */
-static struct gpu_timer_work configured(struct driver *driver, const CUlaunchConfig *config,
-                                        CUfunction function, bool per_thread) {
-    static const CUlaunchConfig none;
-    const CUlaunchConfig *it = config == NULL || !driver_is_initialized(driver) ? &none : config;
-    return kernel(function, it->gridDimX, it->gridDimY, it->gridDimZ, it->blockDimX, it->blockDimY,
-                  it->blockDimZ, it->hStream, per_thread);
+/* Without a configuration the driver refuses. */
+static struct gpu_timer_work configured(const CUlaunchConfig *config, CUfunction function,
+                                        bool per_thread) {
+    return kernel(function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
+                  config->blockDimY, config->blockDimZ, config->hStream, per_thread);
 }
 
+/* The driver gets the configuration that was charged: another thread may change the program's
+ * meanwhile, and its stream would be one that isn't captured. */
 CUresult gate_cuLaunchKernelEx(struct driver *driver, bool per_thread, const CUlaunchConfig *config,
                                CUfunction function, void **parameters, void **extra) {
-    const struct gpu_timer_work work = configured(driver, config, function, per_thread);
+    bool known = config != NULL && driver_is_initialized(driver);
+    const CUlaunchConfig own = known ? *config : (CUlaunchConfig){.gridDimX = 0};
+    const struct gpu_timer_work work = configured(&own, function, per_thread);
     struct launch launch;
     CUresult result = launch_begin(driver, &work, &launch);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    return launch_end(&launch, REAL_TWIN(driver, per_thread, cuLaunchKernelEx)(config, function,
-                                                                               parameters, extra));
+    return launch_end(&launch, REAL_TWIN(driver, per_thread, cuLaunchKernelEx)(
+                                   known ? &own : config, function, parameters, extra));
 }
 
 /* Launches from before CUDA 4 take their block from cuFuncSetBlockShape: the function stands for

@@ -24,32 +24,41 @@ static struct captures *captures_of_process(void) {
     return process_memory(&only, sizeof(struct captures));
 }
 
-static void yield(void) { sys_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0); }
-
 static bool captures_are_under_way(void) {
     struct captures *captures = captures_of_process();
     return captures != NULL && atomic_load(&captures->under_way) != 0;
 }
 
+static void leave_holders(struct captures *captures) {
+    atomic_fetch_sub(&captures->holders, 1);
+    if (atomic_load(&captures->changes) != 0) {
+        sys_wake_all(&captures->holders);
+    }
+}
+
+/* Who waits sleeps: threads that looked again and again would seldom all be no holders at the same
+ * moment, and the change that they wait for might never find it. */
 void captures_hold(void) {
     struct captures *captures = captures_of_process();
+    uint32_t changes = 0;
     if (captures == NULL) {
         return;
     }
     atomic_fetch_add(&captures->holders, 1);
-    while (holders_here + changes_here == 0 && atomic_load(&captures->changes) != 0) {
-        atomic_fetch_sub(&captures->holders, 1);
-        yield();
+    while (holders_here + changes_here == 0 && (changes = atomic_load(&captures->changes)) != 0) {
+        leave_holders(captures);
+        sys_wait(&captures->changes, changes);
         atomic_fetch_add(&captures->holders, 1);
     }
     holders_here++;
 }
 
+/* Where there was no memory when it began, it holds nothing. */
 void captures_let_go(void) {
     struct captures *captures = captures_of_process();
-    if (captures != NULL) {
+    if (captures != NULL && holders_here != 0) {
         holders_here--;
-        atomic_fetch_sub(&captures->holders, 1);
+        leave_holders(captures);
     }
 }
 
@@ -76,15 +85,21 @@ static void begin_change(void) {
     if (captures != NULL) {
         atomic_fetch_add(&captures->changes, 1);
         changes_here++;
-        while (atomic_load(&captures->holders) > holders_here) {
-            yield();
+        uint32_t holders = 0;
+        while ((holders = atomic_load(&captures->holders)) > holders_here) {
+            sys_wait(&captures->holders, holders);
         }
     }
 }
 
 static void end_change(struct captures *captures) {
+    if (changes_here == 0) {
+        return; /* there was no memory when it began */
+    }
     changes_here--;
-    atomic_fetch_sub(&captures->changes, 1);
+    if (atomic_fetch_sub(&captures->changes, 1) == 1) {
+        sys_wake_all(&captures->changes);
+    }
 }
 
 static CUresult begun(CUresult result) {

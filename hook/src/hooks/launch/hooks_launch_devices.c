@@ -58,19 +58,22 @@ CUresult gate_cuLaunchCooperativeKernelMultiDevice(struct driver *driver,
                                                    CUDA_LAUNCH_PARAMS *launches, unsigned int count,
                                                    unsigned int flags) {
     struct launch parts[MAX_PARTS];
+    CUDA_LAUNCH_PARAMS own[MAX_PARTS]; /* another thread may change the program's meanwhile */
     unsigned int begun = 0;
     CUresult result = CUDA_SUCCESS;
     bool senseless = !driver_is_initialized(driver) || launches == NULL || count > MAX_PARTS;
     unsigned int known = senseless ? 0 : count; /* then the driver refuses */
     while (begun < known && result == CUDA_SUCCESS) {
-        result = begin_part(driver, &launches[begun], &parts[begun]);
+        own[begun] = launches[begun];
+        result = begin_part(driver, &own[begun], &parts[begun]);
         begun += result == CUDA_SUCCESS;
     }
     if (result == CUDA_SUCCESS) {
-        result = REAL(driver, cuLaunchCooperativeKernelMultiDevice)(launches, count, flags);
+        result = REAL(driver, cuLaunchCooperativeKernelMultiDevice)(senseless ? launches : own,
+                                                                    count, flags);
     }
     for (unsigned int i = 0; i < begun; i++) {
-        end_part(driver, &launches[i], &parts[i], result);
+        end_part(driver, &own[i], &parts[i], result);
     }
     return result;
 }
