@@ -41,15 +41,16 @@ def of_process(
     """
     folder = proc / str(pid)
     endings = tuple(f"/{name}".encode() for name in names)
-    number = 0
-    for number, maps in enumerate(itertools.chain((folder / "maps",), _threads(folder / "task"))):
+    looked_at = 0
+    for maps in itertools.chain((folder / "maps",), _threads(folder / "task")):
+        looked_at += 1
         try:
             found = _read(maps, endings)
         except OSError:
             continue
         if found is not None:
             return found
-    return frozenset() if number == _THREADS else None
+    return frozenset() if looked_at > _THREADS else None
 
 
 def of_file(path: pathlib.Path) -> MappedFile | None:
