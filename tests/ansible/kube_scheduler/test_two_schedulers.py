@@ -34,7 +34,7 @@ class _Leisurely(threading.Event):
         return super().wait(None if timeout is None else 5)
 
 
-def test_schedulers_of_users_that_come_and_go_end_no_wait_for_the_hosts_own(make: Make) -> None:
+def test_schedulers_of_users_end_no_wait_for_the_hosts_own(make: Make) -> None:
     host = make("static_pod")
     assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
     pgrep = host.folder / "bin" / "pgrep"
