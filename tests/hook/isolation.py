@@ -73,19 +73,11 @@ not to attack: give whole cards to a tenant that you don't trust.
 # Ways that need a card, a privilege that voids every limit or another runtime: no test tries them.
 OPEN: Final = (
     (
-        "GPU time without a charge, while the ledger of another container on the card claims as"
-        " much: one that its user has there, too",
-        "without `collect_gpu_time` the driver's count may err, and what one ledger claims counts"
-        " against no other container: no ShareExceeded comes. The event for a process's maps does;"
-        " a hooked program that clears its own charges has what the card gives it, unseen",
-    ),
-    (
-        "GPU time without a charge or a word in the ledger, by a program that leaves the card"
-        " whenever the driver takes a sample of it",
-        "a driver whose count may err gives that time to a neighbour that it finds there, and no"
-        " ledger says whose it is: without `collect_gpu_time` the neighbour's hook takes it for its"
-        " own and holds its launches back, and ShareExceeded names the neighbour. Nothing is done"
-        " about a container by such a count",
+        "GPU time without a charge, while another container's ledger on the card claims as much,"
+        " one that its user has there, too; or by a program that no sample of the driver's meets",
+        "without `collect_gpu_time` the driver's count may err, and claims count against no other"
+        " container; what no sample shows is taken for a neighbour's, which ShareExceeded names"
+        " and whose hook holds it back. The event for a process's maps comes, if it has no hook",
     ),
     (
         "A program without the hook that maps its files as data, takes a place in the ledger and"
