@@ -64,6 +64,8 @@ class ContainerSample:
 
     def believed(self, busy_ns: int) -> "ContainerSample":
         """Return it with another GPU time, and the estimate since then by that."""
+        if busy_ns == self.busy_ns:
+            return self  # mostly so, and always of an idle one
         ahead_ns = self.ahead_ns * busy_ns // self.busy_ns if self.busy_ns else 0
         return dataclasses.replace(self, busy_ns=busy_ns, ahead_ns=ahead_ns)
 

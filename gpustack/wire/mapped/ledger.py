@@ -271,16 +271,17 @@ def _decode_slot(data: bytes, index: int, uuids: Sequence[str], layout: int) -> 
 
 
 def _decode_entry(data: bytes, offset: int, uuid: str, layout: int) -> CardUse:
-    used, _, contexts, busy_ns, *others = ENTRY.unpack_from(data, offset)
+    used, _, contexts, busy_ns, last_want_ns, denied, *times = ENTRY.unpack_from(data, offset)
+    throttled_ns, open_ns = times
     return CardUse(
         uuid=uuid,
         used_bytes=(used & _UNITS_MASK) * UNIT_BYTES,
         contexts=contexts,
         busy_ns=busy_ns,
-        last_want_ns=others[0],
-        denied=others[1],
-        throttled_ns=others[2],
-        open_ns=others[3] if layout > 1 else 0,
+        last_want_ns=last_want_ns,
+        denied=denied,
+        throttled_ns=throttled_ns,
+        open_ns=open_ns if layout > 1 else 0,
     )
 
 
