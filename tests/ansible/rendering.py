@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import yaml
 
@@ -102,14 +103,26 @@ def text_of(
     parts = (layout.ROOT / "roles" / role / part / "main.yml" for part in ("defaults", "vars"))
     told = {"debug": {"msg": f"<{{{{ {expression} }}}}>"}}
     tasks = [*({"include_vars": str(path)} for path in parts), told]
-    play = {"hosts": "localhost", "gather_facts": False, "tasks": tasks}
-    (folder / "play.yml").write_text(json.dumps([play]))
+    said = played_here(folder, {"tasks": tasks}, variables)
+    return said.partition("<")[2].partition(">")[0]
+
+
+def played_here(folder: pathlib.Path, play: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+    """Run a play on this machine, which succeeds; returns what Ansible says.
+
+    Args:
+        folder: for the play.
+        play: without its hosts.
+        variables: of the inventory.
+    """
+    whole = {"hosts": "localhost", "gather_facts": False, **play}
+    (folder / "play.yml").write_text(json.dumps([whole]))
     done = ansible(
         "ansible-playbook", "--inventory=localhost,", "--connection=local",
         f"--extra-vars={json.dumps(variables)}", str(folder / "play.yml"),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    return done.stdout.partition("<")[2].partition(">")[0]
+    return done.stdout
 
 
 def words(done: subprocess.CompletedProcess[str]) -> str:

@@ -1,7 +1,6 @@
 """The renewal of certificates: who may hold it up, and what its unit says of it."""
 
 import http.server
-import json
 import pathlib
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.ansible import layout
-from tests.ansible.rendering import ansible
+from tests.ansible.rendering import played_here
 from tests.ansible.services.test_certificates import (
     EVERYTHING,
     PROGRAM,
@@ -80,16 +79,8 @@ def test_a_change_of_the_authority_ends_the_fault_that_asked_for_it(
         "gpustack_extender_scheduler_group": WANTED["scheduler_group"],
     }
     finish = {"include_role": {"name": "gpustack_extender", "tasks_from": "finish"}}
-    play = {
-        "hosts": "localhost", "gather_facts": False, "tasks": [finish],
-        "environment": {"PATH": f"{systemctl.parent}:/usr/bin:/bin"},
-    }  # fmt: skip
-    (tmp_path / "play.yml").write_text(json.dumps([play]))
-    done = ansible(
-        "ansible-playbook", "--inventory=localhost,", "--connection=local",
-        f"--extra-vars={json.dumps(told)}", str(tmp_path / "play.yml"),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout
+    path = {"PATH": f"{systemctl.parent}:/usr/bin:/bin"}
+    played_here(tmp_path, {"tasks": [finish], "environment": path}, told)
     assert state.read_text() == "inactive", "verify.yml, which rotate.yml ends with, would fail"
 
 
