@@ -9,6 +9,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -44,9 +45,20 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return environment
 
 
-def checks(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the checks as `make gpu` does."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider"]
+def checks(
+    environment: Mapping[str, str], *arguments: str, first: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run the checks as `make gpu` does, by another program if one comes first."""
+    command = [
+        *first,
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:randomly",
+        "-p",
+        "no:cacheprovider",
+    ]
     return subprocess.run(
         [*command, "-m", "gpu", *arguments, str(CHECKS)],
         check=False,

@@ -2,8 +2,6 @@
 
 import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 import yaml
@@ -12,8 +10,8 @@ from tests.benchmarks import gpu as page
 from tests.gpu import bundle, victims
 from tests.gpu.nvml import test_gone_maker
 from tests.gpu.nvml.test_gone_maker import SHARED_MIB
+from tests.gpu.test_on_the_simulated_card import checks
 from tests.hook.container import SIMGPU, make
-from tests.testbed import paths
 
 pytestmark = pytest.mark.long
 
@@ -31,27 +29,10 @@ def programs() -> None:
 def checked(folder: pathlib.Path, rule: str, chosen: str, *options: str) -> page.Figures:
     """Run some of the checks as `make gpu` does, and return their figures."""
     file = folder / "figures.json"
-    command = [
-        *FIRST,
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:randomly",
-        "-p",
-        "no:cacheprovider",
-    ]
     options = ("--gpu-card=simulated", f"--gpu-figures={file}", "--gpu-seconds=1", *options)
     environment = dict(victims.started(folder, rule))
     environment["PATH"] = f"{SIMGPU / 'out' / 'bin'}:{environment['PATH']}"
-    done = subprocess.run(
-        [*command, *options, "-m", "gpu", "-k", chosen, "tests/gpu/nvml"],
-        check=False,
-        cwd=paths.REPOSITORY,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    done = checks(environment, *options, "-k", chosen, first=FIRST)
     assert done.returncode == 0, done.stdout + done.stderr
     return page.decode(file.read_text())
 
