@@ -6,6 +6,7 @@ Prometheus and a page do. The run fails where a promise doesn't hold.
 """
 
 import dataclasses
+import gc
 import json
 import pathlib
 import shutil
@@ -122,6 +123,7 @@ def measure(kind: str, nodes: int, seconds: float) -> Found:
             while service.unready:
                 assert time.monotonic() < deadline, service.unready
                 time.sleep(0.1)
+            gc.freeze()  # as extender.application does once it is ready
             server.stdin.write("begin\n")
             server.stdin.flush()
             return _Scheduler(service, lock, kind, nodes).run(seconds)
