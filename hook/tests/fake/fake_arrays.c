@@ -9,7 +9,7 @@ static struct {
     unsigned levels;   /* 0: an array */
 } arrays[MAX_ARRAYS];
 static unsigned long long needed_bytes;
-static size_t width_read;
+static _Atomic size_t width_read;
 
 void fake_set_array_bytes(unsigned long long bytes) { needed_bytes = bytes; }
 size_t fake_array_width(void) { return width_read; }

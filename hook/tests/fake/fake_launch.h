@@ -21,8 +21,8 @@ unsigned long fake_events_recorded(void); /* by any caller */
 unsigned long fake_capture_violations(void);
 /* GPU time: with at least one kernel at work. */
 unsigned long long fake_busy_ns(void);
-/* Is called, once, by the driver's next call that takes it: one takes it before it looks at a stream
- * or reads a struct of arguments, and then after it has answered. */
+/* Is called, once, by the driver's next call that takes it: one takes it before it looks at a
+ * stream or reads a struct of arguments, and then after it has answered. */
 void fake_give_turn(void (*turn)(void));
 void fake_take_turn(void);
 void fake_fail_next_launch(CUresult result);
