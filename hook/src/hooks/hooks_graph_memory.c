@@ -87,14 +87,13 @@ CUresult gate_cuGraphInstantiateWithParams(struct driver *driver, bool per_threa
     CUgraphExec made = NULL;
     CUDA_GRAPH_INSTANTIATE_PARAMS *own = READ_ONCE(driver, parameters);
     CUresult result = REAL_TWIN(driver, per_thread, cuGraphInstantiateWithParams)(
-        exec == NULL ? NULL : &made, graph, own);
+        exec == NULL ? NULL : &made, graph, own == NULL ? parameters : own);
     if (own != NULL) {
         *parameters = *own; /* the driver's answers are there too */
     }
     result = settle(driver, result, made, graph, exec);
-    bool uploaded =
-        result == CUDA_SUCCESS && (own->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0;
-    return uploaded ? settle_upload(driver, made) : result;
+    bool idle = own != NULL && (own->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) == 0;
+    return result != CUDA_SUCCESS || idle ? result : settle_upload(driver, made);
 }
 
 static cuuint64_t attribute(struct driver *driver, CUdevice device, int which) {
