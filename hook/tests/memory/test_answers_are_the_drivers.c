@@ -165,6 +165,21 @@ static void expect_graphs(void) {
     }
 }
 
+/* The driver's own function is nowhere where the program may read it. */
+static void *function, *seen;
+static void look(void) { seen = function; }
+
+static void expect_functions(void) {
+    function = NULL;
+    FAKE(fake_give_turn)(look);
+    CHECK(CUDA(cuGetProcAddress)("cuMemAlloc", &function, 12000, 0) == CUDA_SUCCESS);
+    CHECK(seen == NULL && function == cuda_function("cuMemAlloc_v2"));
+    function = NULL;
+    FAKE(fake_give_turn)(look);
+    CHECK(CUDA(cuGetProcAddress_v2)("cuMemAlloc", &function, 12000, 0, NULL) == CUDA_SUCCESS);
+    CHECK(seen == NULL && function == cuda_function("cuMemAlloc_v2"));
+}
+
 int main(void) {
     files_make();
     context_make(0);
@@ -174,5 +189,6 @@ int main(void) {
     expect_pools();
     expect_contexts();
     expect_graphs();
+    expect_functions();
     return 0;
 }
