@@ -1,5 +1,6 @@
 #include "hooks/hooks_arrays.h"
 
+#include "hooks/current_context.h"
 #include "hooks/hooks_memory.h"
 #include "memory/array_size.h"
 
@@ -105,6 +106,7 @@ static CUresult end_array(struct driver *driver, struct creation *creation, CUre
 
 CUresult gate_cuArrayCreate(struct driver *driver, CUarray *array,
                             const CUDA_ARRAY_DESCRIPTOR_v1 *description) {
+    description = READ_ONCE(driver, description);
     const CUDA_ARRAY3D_DESCRIPTOR wanted = flat_widened(description);
     struct creation creation;
     CUarray made = NULL;
@@ -118,6 +120,7 @@ CUresult gate_cuArrayCreate(struct driver *driver, CUarray *array,
 
 CUresult gate_cuArrayCreate_v2(struct driver *driver, CUarray *array,
                                const CUDA_ARRAY_DESCRIPTOR *description) {
+    description = READ_ONCE(driver, description);
     const CUDA_ARRAY3D_DESCRIPTOR wanted = flat(description);
     struct creation creation;
     CUarray made = NULL;
@@ -131,6 +134,7 @@ CUresult gate_cuArrayCreate_v2(struct driver *driver, CUarray *array,
 
 CUresult gate_cuArray3DCreate(struct driver *driver, CUarray *array,
                               const CUDA_ARRAY3D_DESCRIPTOR_v1 *description) {
+    description = READ_ONCE(driver, description);
     const CUDA_ARRAY3D_DESCRIPTOR wanted = widened(description);
     struct creation creation;
     CUarray made = NULL;
@@ -144,6 +148,7 @@ CUresult gate_cuArray3DCreate(struct driver *driver, CUarray *array,
 
 CUresult gate_cuArray3DCreate_v2(struct driver *driver, CUarray *array,
                                  const CUDA_ARRAY3D_DESCRIPTOR *description) {
+    description = READ_ONCE(driver, description);
     struct creation creation;
     CUarray made = NULL;
     CUresult result = begin(driver, description, 1, &creation);
@@ -157,6 +162,7 @@ CUresult gate_cuArray3DCreate_v2(struct driver *driver, CUarray *array,
 CUresult gate_cuMipmappedArrayCreate(struct driver *driver, CUmipmappedArray *array,
                                      const CUDA_ARRAY3D_DESCRIPTOR *description,
                                      unsigned int levels) {
+    description = READ_ONCE(driver, description);
     struct creation creation;
     CUmipmappedArray made = NULL;
     CUresult result = begin(driver, description, levels, &creation);

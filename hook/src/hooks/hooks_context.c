@@ -12,96 +12,103 @@ static bool is_primary_active(struct driver *driver, CUdevice device) {
     return get != NULL && get(device, &flags, &active) == CUDA_SUCCESS && active != 0;
 }
 
+/* A context between its charge and the driver's answer, which gives it its handle. */
+struct creation {
+    struct current_context made;
+    uint32_t number;
+};
+
 /* SUCCESS with number 0 where the device doesn't exist: the driver refuses it. */
-static CUresult begin(struct driver *driver, CUdevice device, uint32_t *number) {
-    struct current_context current;
-    *number = 0;
-    if (!current_context_of_device(driver, device, &current)) {
+static CUresult begin(struct driver *driver, CUdevice device, bool primary,
+                      struct creation *creation) {
+    creation->number = 0;
+    if (!current_context_of_device(driver, device, &creation->made)) {
         return CUDA_SUCCESS;
     }
-    CUresult result = context_charge_new(&current, number);
+    CUresult result = context_charge_new(&creation->made, primary, &creation->number);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && mempool_driver_reclaim(driver)) {
-        result = context_charge_new(&current, number);
+        result = context_charge_new(&creation->made, primary, &creation->number);
     }
     return result;
 }
 
-static CUresult settle(uint32_t number, CUresult result, const CUcontext *context, bool primary) {
+/* After the driver's answer, which the function returns. */
+static CUresult settle(const struct creation *creation, CUresult result, CUcontext *context) {
     if (result == CUDA_SUCCESS) {
-        context_keep(number, *context, primary);
+        context_keep(creation->number, &creation->made);
+        *context = creation->made.handle;
     } else {
-        context_drop(number);
+        context_cancel(creation->number);
     }
     return result;
 }
 
 CUresult gate_cuDevicePrimaryCtxRetain(struct driver *driver, CUcontext *context, CUdevice device) {
-    struct current_context current;
-    if (current_context_of_device(driver, device, &current) && context_number(&current) != 0 &&
-        is_primary_active(driver, device)) {
-        return REAL(driver, cuDevicePrimaryCtxRetain)(context, device);
-    }
-    uint32_t number;
-    CUresult result = begin(driver, device, &number);
+    struct creation creation;
+    CUresult result = begin(driver, device, true, &creation);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    result = REAL(driver, cuDevicePrimaryCtxRetain)(context, device);
-    return settle(number, result, context, true);
+    result = REAL(driver, cuDevicePrimaryCtxRetain)(context == NULL ? NULL : &creation.made.handle,
+                                                    device);
+    return settle(&creation, result, context);
 }
 
 CUresult gate_cuCtxCreate(struct driver *driver, CUcontext *context, unsigned int flags,
                           CUdevice device) {
-    uint32_t number;
-    CUresult result = begin(driver, device, &number);
+    struct creation creation;
+    CUresult result = begin(driver, device, false, &creation);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    result = REAL(driver, cuCtxCreate)(context, flags, device);
-    return settle(number, result, context, false);
+    result =
+        REAL(driver, cuCtxCreate)(context == NULL ? NULL : &creation.made.handle, flags, device);
+    return settle(&creation, result, context);
 }
 
 CUresult gate_cuCtxCreate_v2(struct driver *driver, CUcontext *context, unsigned int flags,
                              CUdevice device) {
-    uint32_t number;
-    CUresult result = begin(driver, device, &number);
+    struct creation creation;
+    CUresult result = begin(driver, device, false, &creation);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    result = REAL(driver, cuCtxCreate_v2)(context, flags, device);
-    return settle(number, result, context, false);
+    result =
+        REAL(driver, cuCtxCreate_v2)(context == NULL ? NULL : &creation.made.handle, flags, device);
+    return settle(&creation, result, context);
 }
 
 CUresult gate_cuCtxCreate_v3(struct driver *driver, CUcontext *context,
                              CUexecAffinityParam *affinity, int count, unsigned int flags,
                              CUdevice device) {
-    uint32_t number;
-    CUresult result = begin(driver, device, &number);
+    struct creation creation;
+    CUresult result = begin(driver, device, false, &creation);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    result = REAL(driver, cuCtxCreate_v3)(context, affinity, count, flags, device);
-    return settle(number, result, context, false);
+    result = REAL(driver, cuCtxCreate_v3)(context == NULL ? NULL : &creation.made.handle, affinity,
+                                          count, flags, device);
+    return settle(&creation, result, context);
 }
 
 CUresult gate_cuCtxCreate_v4(struct driver *driver, CUcontext *context,
                              CUctxCreateParams *parameters, unsigned int flags, CUdevice device) {
-    uint32_t number;
-    CUresult result = begin(driver, device, &number);
+    struct creation creation;
+    CUresult result = begin(driver, device, false, &creation);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    result = REAL(driver, cuCtxCreate_v4)(context, parameters, flags, device);
-    return settle(number, result, context, false);
+    result = REAL(driver, cuCtxCreate_v4)(context == NULL ? NULL : &creation.made.handle,
+                                          parameters, flags, device);
+    return settle(&creation, result, context);
 }
 
 /* The primary context may outlive a release: others have retained it. */
 static void end_primary(struct driver *driver, CUdevice device, uint32_t number) {
+    uint32_t retains = context_retains(number);
     if (!is_primary_active(driver, device)) {
         launch_forget(driver, NULL, device);
-    }
-    if (number != 0 && !is_primary_active(driver, device)) {
-        context_drop(number);
+        context_drop(number, retains);
         mempool_driver_query_all(driver);
     }
 }
@@ -161,9 +168,7 @@ static CUresult destroy(struct driver *driver, cuCtxDestroy_fn *destroy_context,
     CUresult result = destroy_context(context);
     if (result == CUDA_SUCCESS) {
         launch_forget(driver, context, 0);
-    }
-    if (result == CUDA_SUCCESS && number != 0) {
-        context_drop(number);
+        context_drop(number, context_retains(number));
         mempool_driver_query_all(driver);
     }
     return result;
@@ -187,17 +192,22 @@ static CUcontext context_of_green(struct driver *driver, CUgreenCtx green) {
 /* The primary context is held around the call: where it wasn't there, it is charged too. */
 CUresult gate_cuGreenCtxCreate(struct driver *driver, CUgreenCtx *green,
                                CUdevResourceDesc resources, CUdevice device, unsigned int flags) {
-    CUcontext primary;
-    uint32_t number;
+    CUcontext primary, context;
+    CUgreenCtx made = NULL;
+    struct creation creation;
     CUresult result = gate_cuDevicePrimaryCtxRetain(driver, &primary, device);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    result = begin(driver, device, &number);
+    result = begin(driver, device, false, &creation);
     if (result == CUDA_SUCCESS) {
-        result = REAL(driver, cuGreenCtxCreate)(green, resources, device, flags);
-        CUcontext context = result == CUDA_SUCCESS ? context_of_green(driver, *green) : NULL;
-        settle(number, result, &context, false);
+        result =
+            REAL(driver, cuGreenCtxCreate)(green == NULL ? NULL : &made, resources, device, flags);
+        if (result == CUDA_SUCCESS) {
+            creation.made.handle = context_of_green(driver, made);
+            *green = made;
+        }
+        settle(&creation, result, &context);
     }
     gate_cuDevicePrimaryCtxRelease_v2(driver, device);
     return result;
@@ -209,7 +219,7 @@ CUresult gate_cuGreenCtxDestroy(struct driver *driver, CUgreenCtx green) {
     uint32_t primary = context_device(number, &device) ? primary_number(driver, device) : 0;
     CUresult result = REAL(driver, cuGreenCtxDestroy)(green);
     if (result == CUDA_SUCCESS && number != 0) {
-        context_drop(number);
+        context_drop(number, context_retains(number));
         end_primary(driver, device, primary);
     }
     return result;

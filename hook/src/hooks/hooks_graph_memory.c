@@ -5,37 +5,50 @@
 #include "hooks/mempool_driver.h"
 
 /* The memory that the new executable graph allocates on each device. */
-static CUresult note(struct driver *driver, CUresult result, const CUgraphExec *exec,
-                     CUgraph graph) {
+static void note(struct driver *driver, CUgraphExec made, CUgraph graph) {
     struct current_context current;
-    if (result != CUDA_SUCCESS ||
-        (graph_span_bytes(driver, graph, GRAPH_ANY_DEVICE) == 0 && graph_exec_devices() == 0)) {
-        return result;
+    if (graph_span_bytes(driver, graph, GRAPH_ANY_DEVICE) == 0 && graph_exec_devices() == 0) {
+        return;
     }
     for (CUdevice device = 0;
          device < GRAPH_EXEC_DEVICES && current_context_of_device(driver, device, &current);
          device++) {
-        graph_exec_put(*exec, device, graph_span_bytes(driver, graph, device));
+        graph_exec_put(made, device, graph_span_bytes(driver, graph, device));
+    }
+}
+
+/* After the driver's answer, which the function returns. */
+static CUresult settle(struct driver *driver, CUresult result, CUgraphExec made, CUgraph graph,
+                       CUgraphExec *exec) {
+    if (result == CUDA_SUCCESS) {
+        note(driver, made, graph);
+        *exec = made;
     }
     return result;
 }
 
 CUresult gate_cuGraphInstantiate(struct driver *driver, CUgraphExec *exec, CUgraph graph,
                                  CUgraphNode *failed, char *log, size_t log_bytes) {
-    CUresult result = REAL(driver, cuGraphInstantiate)(exec, graph, failed, log, log_bytes);
-    return note(driver, result, exec, graph);
+    CUgraphExec made = NULL;
+    CUresult result = REAL(driver, cuGraphInstantiate)(exec == NULL ? NULL : &made, graph, failed,
+                                                       log, log_bytes);
+    return settle(driver, result, made, graph, exec);
 }
 
 CUresult gate_cuGraphInstantiate_v2(struct driver *driver, CUgraphExec *exec, CUgraph graph,
                                     CUgraphNode *failed, char *log, size_t log_bytes) {
-    CUresult result = REAL(driver, cuGraphInstantiate_v2)(exec, graph, failed, log, log_bytes);
-    return note(driver, result, exec, graph);
+    CUgraphExec made = NULL;
+    CUresult result = REAL(driver, cuGraphInstantiate_v2)(exec == NULL ? NULL : &made, graph,
+                                                          failed, log, log_bytes);
+    return settle(driver, result, made, graph, exec);
 }
 
 CUresult gate_cuGraphInstantiateWithFlags(struct driver *driver, CUgraphExec *exec, CUgraph graph,
                                           cuuint64_t flags) {
-    CUresult result = REAL(driver, cuGraphInstantiateWithFlags)(exec, graph, flags);
-    return note(driver, result, exec, graph);
+    CUgraphExec made = NULL;
+    CUresult result =
+        REAL(driver, cuGraphInstantiateWithFlags)(exec == NULL ? NULL : &made, graph, flags);
+    return settle(driver, result, made, graph, exec);
 }
 
 /* An upload that doesn't fit ends with the executable graph. */
@@ -58,27 +71,29 @@ static void undo_upload(struct driver *driver, CUgraphExec exec) {
 
 /* The call may upload too, which takes the graph's memory: that is charged after, and undone where
  * it doesn't fit. */
-static CUresult note_upload(struct driver *driver, CUresult result, CUgraphExec *exec,
-                            CUgraph graph, const CUDA_GRAPH_INSTANTIATE_PARAMS *parameters) {
+static CUresult settle_upload(struct driver *driver, CUgraphExec made) {
     struct graph_memory memory;
-    result = note(driver, result, exec, graph);
-    if (result != CUDA_SUCCESS || (parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) == 0) {
-        return result;
-    }
-    result = graph_memory_begin(driver, *exec, &memory);
+    CUresult result = graph_memory_begin(driver, made, &memory);
     if (result == CUDA_SUCCESS) {
-        return graph_memory_end(driver, *exec, &memory, result);
+        return graph_memory_end(driver, made, &memory, result);
     }
-    undo_upload(driver, *exec);
+    undo_upload(driver, made);
     return result;
 }
 
 CUresult gate_cuGraphInstantiateWithParams(struct driver *driver, bool per_thread,
                                            CUgraphExec *exec, CUgraph graph,
                                            CUDA_GRAPH_INSTANTIATE_PARAMS *parameters) {
-    CUresult result =
-        REAL_TWIN(driver, per_thread, cuGraphInstantiateWithParams)(exec, graph, parameters);
-    return note_upload(driver, result, exec, graph, parameters);
+    CUgraphExec made = NULL;
+    CUDA_GRAPH_INSTANTIATE_PARAMS *own = READ_ONCE(driver, parameters);
+    CUresult result = REAL_TWIN(driver, per_thread, cuGraphInstantiateWithParams)(
+        exec == NULL ? NULL : &made, graph, own == NULL ? parameters : own);
+    if (own != NULL) {
+        *parameters = *own; /* the driver's answers are there too */
+    }
+    result = settle(driver, result, made, graph, exec);
+    bool idle = own != NULL && (own->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) == 0;
+    return result != CUDA_SUCCESS || idle ? result : settle_upload(driver, made);
 }
 
 static cuuint64_t attribute(struct driver *driver, CUdevice device, int which) {

@@ -16,7 +16,8 @@ CUresult memory_begin(struct driver *driver, uint64_t bytes, struct charge *char
     return result;
 }
 
-/* After the driver's answer, which the function returns. */
+/* After the driver's answer, which the function returns. The program sees the pointer later: it
+ * can't free what isn't kept yet. */
 static CUresult settle(const struct charge *charge, CUresult result, CUdeviceptr pointer) {
     if (result == CUDA_SUCCESS) {
         account_keep(charge, ALLOCATION_POINTER, pointer);
@@ -28,33 +29,48 @@ static CUresult settle(const struct charge *charge, CUresult result, CUdeviceptr
 
 CUresult gate_cuMemAlloc(struct driver *driver, CUdeviceptr_v1 *pointer, unsigned int bytes) {
     struct charge charge;
+    CUdeviceptr_v1 given = 0;
     CUresult result = memory_begin(driver, bytes, &charge);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    result = REAL(driver, cuMemAlloc)(pointer, bytes);
-    return settle(&charge, result, result == CUDA_SUCCESS ? *pointer : 0);
+    result = REAL(driver, cuMemAlloc)(pointer == NULL ? NULL : &given, bytes);
+    settle(&charge, result, given);
+    if (result == CUDA_SUCCESS) {
+        *pointer = given;
+    }
+    return result;
 }
 
 CUresult gate_cuMemAlloc_v2(struct driver *driver, CUdeviceptr *pointer, size_t bytes) {
     struct charge charge;
+    CUdeviceptr given = 0;
     CUresult result = memory_begin(driver, bytes, &charge);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    result = REAL(driver, cuMemAlloc_v2)(pointer, bytes);
-    return settle(&charge, result, result == CUDA_SUCCESS ? *pointer : 0);
+    result = REAL(driver, cuMemAlloc_v2)(pointer == NULL ? NULL : &given, bytes);
+    settle(&charge, result, given);
+    if (result == CUDA_SUCCESS) {
+        *pointer = given;
+    }
+    return result;
 }
 
 CUresult gate_cuMemAllocManaged(struct driver *driver, CUdeviceptr *pointer, size_t bytes,
                                 unsigned int flags) {
     struct charge charge;
+    CUdeviceptr given = 0;
     CUresult result = memory_begin(driver, bytes, &charge);
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    result = REAL(driver, cuMemAllocManaged)(pointer, bytes, flags);
-    return settle(&charge, result, result == CUDA_SUCCESS ? *pointer : 0);
+    result = REAL(driver, cuMemAllocManaged)(pointer == NULL ? NULL : &given, bytes, flags);
+    settle(&charge, result, given);
+    if (result == CUDA_SUCCESS) {
+        *pointer = given;
+    }
+    return result;
 }
 
 /* Rows of real cards start at multiples of 512 bytes (the driver's texture alignment); where a

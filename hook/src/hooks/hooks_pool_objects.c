@@ -1,5 +1,6 @@
 #include "hooks/hooks_pool_objects.h"
 
+#include "hooks/current_context.h"
 #include "hooks/hooks_pools.h"
 #include "hooks/launch/hooks_launch.h"
 #include "hooks/launch/hooks_launch_capture.h"
@@ -22,42 +23,49 @@ CUresult gate_cuMemFreeAsync(struct driver *driver, bool per_thread, CUdeviceptr
     return captured ? result : pointer_release_end(driver, &release, result);
 }
 
-CUresult gate_cuMemPoolCreate(struct driver *driver, CUmemoryPool *pool,
-                              const CUmemPoolProps *properties) {
-    CUresult result = REAL(driver, cuMemPoolCreate)(pool, properties);
+/* After the driver's answer, which the function returns. */
+static CUresult put(CUresult result, CUmemoryPool given, const CUmemLocation *location,
+                    CUmemoryPool *pool) {
     if (result == CUDA_SUCCESS) {
-        pool_location_put(*pool, &properties->location);
+        pool_location_put(given, location);
+        *pool = given;
     }
     return result;
+}
+
+CUresult gate_cuMemPoolCreate(struct driver *driver, CUmemoryPool *pool,
+                              const CUmemPoolProps *properties) {
+    CUmemoryPool given = NULL;
+    properties = READ_ONCE(driver, properties);
+    CUresult result = REAL(driver, cuMemPoolCreate)(pool == NULL ? NULL : &given, properties);
+    return put(result, given, properties == NULL ? NULL : &properties->location, pool);
 }
 
 /* Its memory is the exporter's, and no call can allocate from it. */
 CUresult gate_cuMemPoolImportFromShareableHandle(struct driver *driver, CUmemoryPool *pool,
                                                  void *shared, int type, cuuint64_t flags) {
     static const CUmemLocation elsewhere = {.type = -1};
-    CUresult result = REAL(driver, cuMemPoolImportFromShareableHandle)(pool, shared, type, flags);
-    if (result == CUDA_SUCCESS) {
-        pool_location_put(*pool, &elsewhere);
-    }
-    return result;
+    CUmemoryPool given = NULL;
+    CUresult result = REAL(driver, cuMemPoolImportFromShareableHandle)(pool == NULL ? NULL : &given,
+                                                                       shared, type, flags);
+    return put(result, given, &elsewhere, pool);
 }
 
 CUresult gate_cuMemGetDefaultMemPool(struct driver *driver, CUmemoryPool *pool,
                                      CUmemLocation *location, int type) {
-    CUresult result = REAL(driver, cuMemGetDefaultMemPool)(pool, location, type);
-    if (result == CUDA_SUCCESS) {
-        pool_location_put(*pool, location);
-    }
-    return result;
+    CUmemoryPool given = NULL;
+    location = READ_ONCE(driver, location);
+    CUresult result =
+        REAL(driver, cuMemGetDefaultMemPool)(pool == NULL ? NULL : &given, location, type);
+    return put(result, given, location, pool);
 }
 
 CUresult gate_cuMemGetMemPool(struct driver *driver, CUmemoryPool *pool, CUmemLocation *location,
                               int type) {
-    CUresult result = REAL(driver, cuMemGetMemPool)(pool, location, type);
-    if (result == CUDA_SUCCESS) {
-        pool_location_put(*pool, location);
-    }
-    return result;
+    CUmemoryPool given = NULL;
+    location = READ_ONCE(driver, location);
+    CUresult result = REAL(driver, cuMemGetMemPool)(pool == NULL ? NULL : &given, location, type);
+    return put(result, given, location, pool);
 }
 
 CUresult gate_cuMemPoolDestroy(struct driver *driver, CUmemoryPool pool) {

@@ -16,9 +16,11 @@ static CUresult create_on_card(struct driver *driver, CUmemGenericAllocationHand
     if (result != CUDA_SUCCESS) {
         return result;
     }
-    result = REAL(driver, cuMemCreate)(handle, bytes, properties, flags);
+    CUmemGenericAllocationHandle made = 0;
+    result = REAL(driver, cuMemCreate)(handle == NULL ? NULL : &made, bytes, properties, flags);
     if (result == CUDA_SUCCESS) {
-        vmm_keep(&charge, *handle);
+        vmm_keep(&charge, made);
+        *handle = made;
     } else {
         vmm_cancel(&charge);
     }
@@ -29,8 +31,8 @@ static CUresult create_on_card(struct driver *driver, CUmemGenericAllocationHand
 CUresult gate_cuMemCreate(struct driver *driver, CUmemGenericAllocationHandle *handle, size_t bytes,
                           const CUmemAllocationProp *properties, cuuint64_t flags) {
     struct current_context current;
-    if (!driver_is_initialized(driver) || properties == NULL ||
-        properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+    properties = READ_ONCE(driver, properties);
+    if (properties == NULL || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
         !current_context_of_device(driver, properties->location.id, &current)) {
         return REAL(driver, cuMemCreate)(handle, bytes, properties, flags);
     }
@@ -47,9 +49,12 @@ CUresult gate_cuMemRelease(struct driver *driver, CUmemGenericAllocationHandle h
 /* Both may answer a handle that is known: each answer needs a release of its own. */
 CUresult gate_cuMemRetainAllocationHandle(struct driver *driver,
                                           CUmemGenericAllocationHandle *handle, void *address) {
-    CUresult result = REAL(driver, cuMemRetainAllocationHandle)(handle, address);
+    CUmemGenericAllocationHandle known = 0;
+    CUresult result =
+        REAL(driver, cuMemRetainAllocationHandle)(handle == NULL ? NULL : &known, address);
     if (result == CUDA_SUCCESS) {
-        vmm_retained(*handle);
+        vmm_retained(known);
+        *handle = known;
     }
     return result;
 }
@@ -57,9 +62,13 @@ CUresult gate_cuMemRetainAllocationHandle(struct driver *driver,
 CUresult gate_cuMemExportToShareableHandle(struct driver *driver, void *shared,
                                            CUmemGenericAllocationHandle handle, int type,
                                            cuuint64_t flags) {
-    CUresult result = REAL(driver, cuMemExportToShareableHandle)(shared, handle, type, flags);
-    if (result == CUDA_SUCCESS && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
-        vmm_exported(handle, *(const int *)shared);
+    int fd = -1;
+    bool own = shared != NULL && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    CUresult result =
+        REAL(driver, cuMemExportToShareableHandle)(own ? &fd : shared, handle, type, flags);
+    if (result == CUDA_SUCCESS && own) {
+        vmm_exported(handle, fd);
+        *(int *)shared = fd;
     }
     return result;
 }
@@ -67,13 +76,19 @@ CUresult gate_cuMemExportToShareableHandle(struct driver *driver, void *shared,
 CUresult gate_cuMemImportFromShareableHandle(struct driver *driver,
                                              CUmemGenericAllocationHandle *handle, void *shared,
                                              int type) {
-    CUresult result = REAL(driver, cuMemImportFromShareableHandle)(handle, shared, type);
-    if (result == CUDA_SUCCESS && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
-        vmm_imported(*handle, (int)(intptr_t)shared);
-    } else if (result == CUDA_SUCCESS) {
-        vmm_retained(*handle);
+    CUmemGenericAllocationHandle known = 0;
+    CUresult result =
+        REAL(driver, cuMemImportFromShareableHandle)(handle == NULL ? NULL : &known, shared, type);
+    if (result != CUDA_SUCCESS) {
+        return result;
     }
-    return result;
+    if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        vmm_imported(known, (int)(intptr_t)shared);
+    } else {
+        vmm_retained(known);
+    }
+    *handle = known;
+    return CUDA_SUCCESS;
 }
 
 CUresult gate_cuMemMap(struct driver *driver, CUdeviceptr address, size_t bytes, size_t offset,

@@ -21,9 +21,7 @@ static bool record(struct driver *driver, CUevent *event, const struct gpu_timer
     return on_stream(*event, work->stream) == CUDA_SUCCESS;
 }
 
-/* The hook records no event into a capture: it would become part of the program's graph. A stream
- * that refuses the question (the legacy one while another captures) is left alone too. */
-static bool may_record(struct driver *driver, const struct gpu_timer_work *work) {
+bool gpu_timer_events_may_record(struct driver *driver, const struct gpu_timer_work *work) {
     cuStreamIsCapturing_fn *ask = work->per_thread && REAL(driver, cuStreamIsCapturing_ptsz) != NULL
                                       ? REAL(driver, cuStreamIsCapturing_ptsz)
                                       : REAL(driver, cuStreamIsCapturing);
@@ -90,7 +88,7 @@ void gpu_timer_events_before(struct gpu_timer *timer, struct gpu_timer_keys *key
         return;
     }
     int mode = capture_mode_exchange(timer->driver, CAPTURE_MODE_RELAXED);
-    bool may = may_record(timer->driver, work);
+    bool may = gpu_timer_events_may_record(timer->driver, work);
     if (may) {
         launch->queued = is_queued(timer->driver, work);
         if (launch->queued) { /* on an idle stream the next event comes as late as the host */

@@ -9,6 +9,9 @@
 #include "limiter/gpu_timer.h"
 #include "shared/sys.h"
 
+/* No event goes into a capture: it would become part of the program's graph. A stream that refuses
+ * the question (the legacy one while another captures) counts as captured. */
+bool gpu_timer_events_may_record(struct driver *driver, const struct gpu_timer_work *work);
 /* Before the launch: the first event of its pair. */
 void gpu_timer_events_before(struct gpu_timer *timer, struct gpu_timer_keys *keys,
                              struct lock *lock, const struct gpu_timer_work *work,

@@ -106,20 +106,26 @@ struct dlsym_answer hook_dlsym_answer(void *handle, const char *name, const char
     return (struct dlsym_answer){.value = answer_gated(handle, name, version, caller)};
 }
 
+/* The driver answers into the gate's own memory: another thread of the program would find the
+ * driver's function in the program's. What the driver leaves as it was stays so. */
 CUresult gate_cuGetProcAddress(struct driver *driver, const char *name, void **function,
                                int version, cuuint64_t flags) {
-    CUresult result = REAL(driver, cuGetProcAddress)(name, function, version, flags);
-    if (result == CUDA_SUCCESS) {
-        *function = drivers_route(*function);
+    void *found = &found;
+    CUresult result =
+        REAL(driver, cuGetProcAddress)(name, function == NULL ? NULL : &found, version, flags);
+    if (found != &found) {
+        *function = drivers_route(found);
     }
     return result;
 }
 
 CUresult gate_cuGetProcAddress_v2(struct driver *driver, const char *name, void **function,
                                   int version, cuuint64_t flags, int *status) {
-    CUresult result = REAL(driver, cuGetProcAddress_v2)(name, function, version, flags, status);
-    if (result == CUDA_SUCCESS) {
-        *function = drivers_route(*function);
+    void *found = &found;
+    CUresult result = REAL(driver, cuGetProcAddress_v2)(name, function == NULL ? NULL : &found,
+                                                        version, flags, status);
+    if (found != &found) {
+        *function = drivers_route(found);
     }
     return result;
 }

@@ -172,13 +172,13 @@ void account_release_end(const struct account_release *release, bool released) {
 
 CUresult account_view(const CUuuid *uuid, struct view *view) {
     struct card_limits limits;
+    vmm_reclaim(); /* first, for a return may open the ledger anew, or find it gone */
     struct process *process = card_limits_enter(uuid, false, &limits);
     if (process == NULL) {
         return CUDA_ERROR_NOT_PERMITTED;
     }
     uint64_t used = limits.unaccounted_bytes;
     if (limits.counted) {
-        vmm_settle(process);
         ledger_reclaim(&process->ledger, HOOK_LEDGER_PATH, limits.card);
         used += ledger_sum(&process->ledger, limits.card) * VCUDA_UNIT_BYTES;
     }

@@ -23,6 +23,7 @@ struct context {
     CUcontext handle; /* NULL while it is being made */
     CUdevice device;
     bool primary;
+    uint32_t retains;       /* of it, so far, by calls that have returned */
     uint64_t charged_units; /* all of it: context, pages of its own, shared pages */
     uint64_t small_bytes;   /* in shared pages */
     uint64_t reserve_units[CONTEXT_RESERVES]; /* of it: by enum context_reserve */

@@ -107,7 +107,7 @@ void vmm_imported(uint64_t handle, int fd) {
     process_leave(process);
 }
 
-bool vmm_settle(struct process *process) {
+static bool settle(struct process *process) {
     size_t before = process->kept;
     for (size_t i = 0; process->kept != 0 && i < process->allocations.capacity;) {
         const struct allocation *place = &process->allocations.places[i];
@@ -122,7 +122,7 @@ bool vmm_settle(struct process *process) {
 
 bool vmm_reclaim(void) {
     struct process *process = process_enter();
-    bool gave_back = process != NULL && vmm_settle(process);
+    bool gave_back = process != NULL && settle(process);
     if (process != NULL) {
         process_leave(process);
     }

@@ -18,6 +18,5 @@ bool vmm_reclaim(void);
 
 /* Inside the accounting: callers hold the process's lock. */
 bool vmm_is_kept(struct process *process, const struct allocation *physical);
-bool vmm_settle(struct process *process);
 
 #endif

@@ -30,6 +30,7 @@ CUcontext fake_context_made_privately(int device);
 void fake_set_pool_chunk(unsigned long long bytes);
 /* cuArrayGetMemoryRequirements answers so many bytes for each array; 0: it refuses. */
 void fake_set_array_bytes(unsigned long long bytes);
+size_t fake_array_width(void); /* as the driver read it last */
 CUstream fake_stream_of(CUcontext context);
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool);
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value);

@@ -1,5 +1,6 @@
 /* Arrays of the fake driver: handles and nothing behind them. */
 #include "fake_driver.h"
+#include "fake_launch.h"
 
 enum { MAX_ARRAYS = 256 };
 
@@ -8,8 +9,10 @@ static struct {
     unsigned levels;   /* 0: an array */
 } arrays[MAX_ARRAYS];
 static unsigned long long needed_bytes;
+static _Atomic size_t width_read;
 
 void fake_set_array_bytes(unsigned long long bytes) { needed_bytes = bytes; }
+size_t fake_array_width(void) { return width_read; }
 
 static void *make(const void *description, unsigned levels, CUresult *result) {
     void *made = NULL;
@@ -56,10 +59,13 @@ void fake_arrays_drop(CUcontext context) {
 
 #define CREATE(handle, levels)                                                                     \
     CUresult result;                                                                               \
+    fake_take_turn();                                                                              \
+    width_read = description == NULL ? 0 : description->Width;                                     \
     void *made = make(description, levels, &result);                                               \
     if (result == CUDA_SUCCESS) {                                                                  \
         *array = (handle)made;                                                                     \
     }                                                                                              \
+    fake_take_turn();                                                                              \
     return result;
 
 cuArrayCreate_fn cuArrayCreate;

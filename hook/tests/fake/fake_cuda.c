@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "fake_driver.h"
+#include "fake_launch.h"
 
 enum { MAX_BLOCKS = 1 << 16, MAX_MADE = 256 };
 
@@ -17,9 +18,8 @@ static struct {
         size_t bytes;
         CUcontext context;
     } blocks[MAX_BLOCKS];
-    unsigned block_count; /* places ever used: searches end there */
-    struct CUctx_st contexts[MAX_MADE];
-    unsigned made;
+    unsigned block_count;               /* places ever used: searches end there */
+    struct CUctx_st contexts[MAX_MADE]; /* a new one takes the first free place */
     struct CUctx_st primary[FAKE_CARDS];
     unsigned retained[FAKE_CARDS];
     CUdeviceptr next;
@@ -85,6 +85,7 @@ static CUresult allocate(CUdeviceptr *pointer, size_t bytes) {
         }
     }
     pthread_mutex_unlock(&fake.lock);
+    fake_take_turn();
     return result;
 }
 
@@ -176,11 +177,13 @@ cuDevicePrimaryCtxGetState_fn cuDevicePrimaryCtxGetState;
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active) {
     *flags = 0;
     *active = fake.retained[device] != 0;
+    fake_take_turn();
     return CUDA_SUCCESS;
 }
 
 cuDevicePrimaryCtxRetain_fn cuDevicePrimaryCtxRetain;
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+    fake_take_turn();
     CUresult result = begin_call();
     if (result == CUDA_SUCCESS && (device < 0 || device >= FAKE_CARDS)) {
         result = CUDA_ERROR_INVALID_VALUE;
@@ -190,6 +193,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
         fake.primary[device] = (struct CUctx_st){.device = device, .alive = true};
         *context = &fake.primary[device];
     }
+    fake_take_turn();
     return result;
 }
 
@@ -220,9 +224,14 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
     (void)flags;
     CUresult result = begin_call();
     if (result == CUDA_SUCCESS) {
-        fake.contexts[fake.made] = (struct CUctx_st){.device = device, .alive = true};
-        *context = current = &fake.contexts[fake.made++];
+        current = fake.contexts;
+        while (current->alive) {
+            current++;
+        }
+        *current = (struct CUctx_st){.device = device, .alive = true};
+        *context = current;
     }
+    fake_take_turn();
     return result;
 }
 
@@ -233,6 +242,7 @@ CUresult cuCtxDestroy_v2(CUcontext context) {
     }
     drop(context);
     current = current == context ? NULL : current;
+    fake_take_turn();
     return CUDA_SUCCESS;
 }
 
@@ -241,6 +251,7 @@ CUresult cuMemAlloc(CUdeviceptr_v1 *pointer, unsigned int bytes) {
     CUdeviceptr wide = 0;
     CUresult result = allocate(&wide, bytes);
     *pointer = result == CUDA_SUCCESS ? (CUdeviceptr_v1)wide : *pointer;
+    fake_take_turn();
     return result;
 }
 

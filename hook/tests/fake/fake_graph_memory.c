@@ -4,6 +4,7 @@
  * synchronises, and reserved until the device is trimmed.
  */
 #include "fake_driver.h"
+#include "fake_launch.h"
 
 enum { MAX_GRAPHS = 32, MAX_NODES = 64 };
 
@@ -140,6 +141,7 @@ CUresult fake_graph_take(CUgraphExec exec) {
 static CUresult instantiate(CUgraphExec *exec, CUgraph graph) {
     *exec = &execs[exec_count++];
     sum_up(graph, *exec);
+    fake_take_turn();
     return CUDA_SUCCESS;
 }
 
@@ -165,9 +167,9 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, cuuint64_
 cuGraphInstantiateWithParams_fn cuGraphInstantiateWithParams;
 CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
                                       CUDA_GRAPH_INSTANTIATE_PARAMS *parameters) {
+    bool upload = (parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0;
     CUresult result = instantiate(exec, graph);
-    return (parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0 ? fake_graph_take(*exec)
-                                                                         : result;
+    return upload ? fake_graph_take(*exec) : result;
 }
 
 cuGraphExecDestroy_fn cuGraphExecDestroy;

@@ -8,7 +8,8 @@
 
 #include "fake_driver.h"
 
-enum { STREAMS = 64, NOT_READY = 600, ERROR_CAPTURED = 900, ERROR_IMPLICIT = 906 };
+enum { STREAMS = 64, NOT_READY = 600 };
+enum { ERROR_CAPTURED = 900, ERROR_UNMATCHED = 903, ERROR_IMPLICIT = 906 };
 enum { MODE_GLOBAL = 0, MODE_RELAXED = 2 };
 
 struct CUevent_st {
@@ -279,9 +280,15 @@ CUresult cuStreamIsCapturing_ptsz(CUstream stream, int *status) {
 static CUresult capture(CUstream stream, bool per_thread, bool on, int mode) {
     pthread_mutex_lock(&line.lock);
     unsigned place = find(stream, per_thread);
+    CUresult result = on || line.streams[place].captured ? CUDA_SUCCESS : ERROR_UNMATCHED;
     line.streams[place].captured = on;
     line.streams[place].mode = mode;
     pthread_mutex_unlock(&line.lock);
+    return result;
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream) {
+    capture(stream, false, false, 0); /* with its capture */
     return CUDA_SUCCESS;
 }
 

@@ -21,8 +21,8 @@ unsigned long fake_events_recorded(void); /* by any caller */
 unsigned long fake_capture_violations(void);
 /* GPU time: with at least one kernel at work. */
 unsigned long long fake_busy_ns(void);
-/* Is called, once, when a launch or a stream-ordered request has reached the driver, before that
- * looks at the stream, or reads a struct of arguments. */
+/* Is called, once, by the driver's next call that takes it: one takes it before it looks at a
+ * stream or reads a struct of arguments, and then after it has answered. */
 void fake_give_turn(void (*turn)(void));
 void fake_take_turn(void);
 void fake_fail_next_launch(CUresult result);
@@ -31,6 +31,7 @@ void fake_break_events(void);
 
 void fake_await(CUstream stream); /* until it is idle */
 /* Not gated. */
+CUresult cuStreamDestroy_v2(CUstream stream);
 CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *data), void *data);
 
 #endif

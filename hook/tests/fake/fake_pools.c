@@ -163,6 +163,7 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream) {
 
 cuMemPoolCreate_fn cuMemPoolCreate;
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties) {
+    fake_take_turn();
     if (properties == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -170,6 +171,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties) {
         if (!pools[i].alive) {
             pools[i] = (struct CUmemPoolHandle_st){.alive = true};
             *pool = &pools[i];
+            fake_take_turn();
             return CUDA_SUCCESS;
         }
     }

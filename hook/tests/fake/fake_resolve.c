@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "fake_driver.h"
+#include "fake_launch.h"
 
 cuMemAlloc_fn cuMemAlloc;
 cuMemAlloc_v2_fn cuMemAlloc_v2;
@@ -41,6 +42,7 @@ CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint
     if (found != NULL) {
         *function = found;
     }
+    fake_take_turn();
     return found == NULL ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
 }
 
@@ -50,5 +52,6 @@ CUresult cuGetProcAddress_v2(const char *name, void **function, int version, cuu
     if (status != NULL) {
         *status = *function == NULL;
     }
+    fake_take_turn();
     return CUDA_SUCCESS;
 }

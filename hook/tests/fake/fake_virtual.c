@@ -1,5 +1,6 @@
 /* Physical memory of the fake driver: freed with its last handle and its last mapping. */
 #include "fake_driver.h"
+#include "fake_launch.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@ enum { MAX_BLOCKS = 256, MAX_MAPPINGS = 256 };
 static struct {
     size_t bytes; /* 0: free place; its number plus FIRST_HANDLE is the handle */
     unsigned handles, mappings;
+    bool on_card;
     bool exported; /* and so kept: no event says that the descriptor is closed */
 } blocks[MAX_BLOCKS];
 static struct {
@@ -20,7 +22,7 @@ enum { FIRST_HANDLE = 5 };
 
 static void end_if_unused(unsigned block) {
     if (blocks[block].handles == 0 && blocks[block].mappings == 0 && !blocks[block].exported) {
-        fake_unuse(blocks[block].bytes);
+        fake_unuse(blocks[block].on_card ? blocks[block].bytes : 0);
         blocks[block].bytes = 0;
     }
 }
@@ -34,6 +36,7 @@ cuMemCreate_fn cuMemCreate;
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
                      const CUmemAllocationProp *properties, cuuint64_t flags) {
     (void)flags;
+    fake_take_turn();
     fake_lock();
     CUresult result = fake_allocate_call();
     if (result == CUDA_SUCCESS && (properties == NULL || bytes == 0 || bytes % (2u << 20) != 0 ||
@@ -44,12 +47,14 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
         if (blocks[i].bytes == 0) {
             blocks[i].bytes = bytes;
             blocks[i].handles = 1;
-            fake_use(bytes);
+            blocks[i].on_card = properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+            fake_use(blocks[i].on_card ? bytes : 0);
             *handle = FIRST_HANDLE + i;
             break;
         }
     }
     fake_unlock();
+    fake_take_turn();
     return result;
 }
 
@@ -80,6 +85,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
         }
     }
     fake_unlock();
+    fake_take_turn();
     return result;
 }
 
@@ -95,6 +101,7 @@ CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle
     }
     fake_unlock();
     *(int *)shared = fd;
+    fake_take_turn();
     return fd >= 0 && write(fd, &handle, sizeof handle) == (ssize_t)sizeof handle
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;
@@ -114,6 +121,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
         blocks[found - FIRST_HANDLE].handles++;
     }
     fake_unlock();
+    fake_take_turn();
     return CUDA_SUCCESS;
 }
 

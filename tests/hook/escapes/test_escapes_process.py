@@ -262,3 +262,27 @@ def test_the_hook_gates_no_callbacks(build: pathlib.Path) -> None:
 )
 def test_no_capture_changes_under_a_call(build: pathlib.Path) -> None:
     run_program(build, "no_capture_changes_under_a_call")
+
+
+@escape(
+    "A struct of a request or a launch that another thread changes while the driver is called, or"
+    " the place of its answer",
+    Outcome.CLOSED,
+    "the gate reads a struct once, into its own memory, which the driver gets; and the driver"
+    " answers there: what was charged is what the driver gives",
+)
+@pytest.mark.parametrize(
+    "program",
+    ["requests_are_read_once", "answers_are_the_drivers", "a_launch_is_the_one_that_was_asked"],
+)
+def test_requests_and_answers_are_read_once(build: pathlib.Path, program: str) -> None:
+    run_program(build, program)
+
+
+@escape(
+    "A context that one thread ends while another retains it, or makes the next one",
+    Outcome.CLOSED,
+    "the one that was made anew is charged: its record isn't dropped with that of the one before",
+)
+def test_a_context_is_charged_once(build: pathlib.Path) -> None:
+    run_program(build, "a_context_is_charged_once")

@@ -32,6 +32,8 @@ kept: list[ctypes.Array[ctypes.c_char]] = []
 
 def call(library: ctypes.CDLL, name: str, arguments: list[int]) -> list[object]:
     function = getattr(library, name)
+    for buffer in kept:
+        ctypes.memset(buffer, 0, BUFFER_BYTES)
     ctypes.set_errno(ERRNO)
     code = function(*(ctypes.c_uint64(each) for each in arguments))
     touched = any(bytes(buffer) != bytes(BUFFER_BYTES) for buffer in kept)

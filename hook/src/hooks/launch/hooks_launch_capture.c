@@ -1,17 +1,12 @@
 #include "hooks/launch/hooks_launch_capture.h"
 
+#include "limiter/gpu_timer_events.h"
 #include "memory/process.h"
 #include "shared/sys.h"
 
-enum {
-    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
-    CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
-    CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
-};
-
 /* Of this process: wiped in a child. */
 struct captures {
-    _Atomic uint64_t under_way;
+    _Atomic bool seen;        /* a begin or an end, of any */
     _Atomic uint32_t holders; /* calls that went by the state of a stream, before their end */
     _Atomic uint32_t changes; /* of such a state, that wait for those, or are being made */
 };
@@ -24,13 +19,8 @@ static struct captures *captures_of_process(void) {
     return process_memory(&only, sizeof(struct captures));
 }
 
-static bool captures_are_under_way(void) {
-    struct captures *captures = captures_of_process();
-    return captures != NULL && atomic_load(&captures->under_way) != 0;
-}
-
-static void leave_holders(struct captures *captures) {
-    atomic_fetch_sub(&captures->holders, 1);
+static void leave_holders(struct captures *captures, uint32_t count) {
+    atomic_fetch_sub(&captures->holders, count);
     if (atomic_load(&captures->changes) != 0) {
         sys_wake_all(&captures->holders);
     }
@@ -46,7 +36,7 @@ void captures_hold(void) {
     }
     atomic_fetch_add(&captures->holders, 1);
     while (holders_here + changes_here == 0 && (changes = atomic_load(&captures->changes)) != 0) {
-        leave_holders(captures);
+        leave_holders(captures, 1);
         sys_wait(&captures->changes, changes);
         atomic_fetch_add(&captures->holders, 1);
     }
@@ -58,118 +48,103 @@ void captures_let_go(void) {
     struct captures *captures = captures_of_process();
     if (captures != NULL && holders_here != 0) {
         holders_here--;
-        leave_holders(captures);
+        leave_holders(captures, 1);
     }
 }
 
+/* Captures aren't counted: one also ends with its stream, with its context, or by going wrong. */
 bool launch_begin_captured(struct driver *driver, const struct gpu_timer_work *work) {
-    if (!captures_are_under_way()) {
+    struct captures *captures = captures_of_process();
+    if (captures == NULL || !atomic_load(&captures->seen) ||
+        gpu_timer_events_may_record(driver, work)) {
         return false;
     }
-    cuStreamIsCapturing_fn *ask = work->per_thread && REAL(driver, cuStreamIsCapturing_ptsz) != NULL
-                                      ? REAL(driver, cuStreamIsCapturing_ptsz)
-                                      : REAL(driver, cuStreamIsCapturing);
-    int status = 0;
-    captures_hold();
-    if (ask != NULL && (ask(work->stream, &status) != CUDA_SUCCESS || status != 0)) {
-        return true;
+    captures_hold(); /* it may have changed before */
+    if (gpu_timer_events_may_record(driver, work)) {
+        captures_let_go();
+        return false;
     }
-    captures_let_go();
-    return false;
+    return true;
 }
 
 /* Otherwise a launch that was let pass as a captured one would run, and memory that was given back
- * in the ledger would go into a graph. */
-static void begin_change(void) {
+ * in the ledger would go into a graph. Returns what the thread itself holds, for end_change: a call
+ * of its own that calls back has been told its stream's state by then. It counts as held no more,
+ * or two such threads would wait for each other. */
+static uint32_t begin_change(void) {
     struct captures *captures = captures_of_process();
-    if (captures != NULL) {
-        atomic_fetch_add(&captures->changes, 1);
-        changes_here++;
-        uint32_t holders = 0;
-        while ((holders = atomic_load(&captures->holders)) > holders_here) {
-            sys_wait(&captures->holders, holders);
-        }
+    uint32_t own = holders_here, holders;
+    if (captures == NULL) {
+        return 0;
     }
+    atomic_store(&captures->seen, true);
+    atomic_fetch_add(&captures->changes, 1);
+    changes_here++;
+    holders_here = 0;
+    leave_holders(captures, own);
+    while ((holders = atomic_load(&captures->holders)) != 0) {
+        sys_wait(&captures->holders, holders);
+    }
+    return own;
 }
 
-static void end_change(struct captures *captures) {
-    if (changes_here == 0) {
-        return; /* there was no memory when it began */
+/* After the driver's answer, which the function returns. */
+static CUresult end_change(uint32_t own, CUresult result) {
+    struct captures *captures = captures_of_process();
+    if (captures == NULL || changes_here == 0) {
+        return result; /* there was no memory when it began */
     }
+    atomic_fetch_add(&captures->holders, own);
+    holders_here = own;
     changes_here--;
     if (atomic_fetch_sub(&captures->changes, 1) == 1) {
         sys_wake_all(&captures->changes);
     }
-}
-
-static CUresult begun(CUresult result) {
-    struct captures *captures = captures_of_process();
-    if (captures != NULL) {
-        atomic_fetch_add(&captures->under_way, result == CUDA_SUCCESS);
-        end_change(captures);
-    }
-    return result;
-}
-
-/* A capture also ends by going wrong. The end of a capture that began unseen leaves the count of
- * the others. */
-static CUresult ended(CUresult result) {
-    struct captures *captures = captures_of_process();
-    if (captures == NULL) {
-        return result;
-    }
-    bool over = result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
-                result == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED ||
-                result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-    uint64_t before = atomic_load(&captures->under_way);
-    while (over && before != 0 &&
-           !atomic_compare_exchange_weak(&captures->under_way, &before, before - 1)) {
-    }
-    end_change(captures);
     return result;
 }
 
 CUresult gate_cuStreamBeginCapture(struct driver *driver, bool per_thread, CUstream stream) {
-    begin_change();
-    return begun(REAL_TWIN(driver, per_thread, cuStreamBeginCapture)(stream));
+    uint32_t own = begin_change();
+    return end_change(own, REAL_TWIN(driver, per_thread, cuStreamBeginCapture)(stream));
 }
 
 CUresult gate_cuStreamBeginCapture_v2(struct driver *driver, bool per_thread, CUstream stream,
                                       int mode) {
-    begin_change();
-    return begun(REAL_TWIN(driver, per_thread, cuStreamBeginCapture_v2)(stream, mode));
+    uint32_t own = begin_change();
+    return end_change(own, REAL_TWIN(driver, per_thread, cuStreamBeginCapture_v2)(stream, mode));
 }
 
 CUresult gate_cuStreamBeginCaptureToGraph(struct driver *driver, bool per_thread, CUstream stream,
                                           CUgraph graph, const CUgraphNode *nodes,
                                           const CUgraphEdgeData *edges, size_t count, int mode) {
-    begin_change();
-    return begun(REAL_TWIN(driver, per_thread, cuStreamBeginCaptureToGraph)(stream, graph, nodes,
-                                                                            edges, count, mode));
+    uint32_t own = begin_change();
+    return end_change(own, REAL_TWIN(driver, per_thread, cuStreamBeginCaptureToGraph)(
+                               stream, graph, nodes, edges, count, mode));
 }
 
 CUresult gate_cuStreamBeginRecaptureToGraph(struct driver *driver, bool per_thread, CUstream stream,
                                             int mode, CUgraph graph,
                                             CUgraphRecaptureCallback callback, void *data) {
-    begin_change();
-    return begun(REAL_TWIN(driver, per_thread, cuStreamBeginRecaptureToGraph)(stream, mode, graph,
-                                                                              callback, data));
+    uint32_t own = begin_change();
+    return end_change(own, REAL_TWIN(driver, per_thread, cuStreamBeginRecaptureToGraph)(
+                               stream, mode, graph, callback, data));
 }
 
 /* Recorded into the command list of a graphics API, which submits it. */
 CUresult gate_cuStreamBeginCaptureToCig(struct driver *driver, bool per_thread, CUstream stream,
                                         CUstreamCigCaptureParams *parameters) {
-    begin_change();
-    return begun(REAL_TWIN(driver, per_thread, cuStreamBeginCaptureToCig)(stream, parameters));
+    uint32_t own = begin_change();
+    return end_change(own,
+                      REAL_TWIN(driver, per_thread, cuStreamBeginCaptureToCig)(stream, parameters));
 }
 
 CUresult gate_cuStreamEndCaptureToCig(struct driver *driver, bool per_thread, CUstream stream) {
-    begin_change();
-    return ended(REAL_TWIN(driver, per_thread, cuStreamEndCaptureToCig)(stream));
+    uint32_t own = begin_change();
+    return end_change(own, REAL_TWIN(driver, per_thread, cuStreamEndCaptureToCig)(stream));
 }
 
 CUresult gate_cuStreamEndCapture(struct driver *driver, bool per_thread, CUstream stream,
                                  CUgraph *graph) {
-    begin_change();
-    return ended(REAL_TWIN(driver, per_thread, cuStreamEndCapture)(stream, graph));
+    uint32_t own = begin_change();
+    return end_change(own, REAL_TWIN(driver, per_thread, cuStreamEndCapture)(stream, graph));
 }

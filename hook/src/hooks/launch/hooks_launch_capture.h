@@ -16,7 +16,7 @@ void captures_hold(void);
 void captures_let_go(void);
 
 /* Whether the stream is captured, or the driver's answer fails: then it is held until
- * captures_let_go. The driver is called while a capture is under way only. */
+ * captures_let_go. The driver is asked from the process's first capture on. */
 bool launch_begin_captured(struct driver *driver, const struct gpu_timer_work *work);
 
 #endif
