@@ -195,6 +195,37 @@ def test_what_is_no_bound_token_is_named_with_the_cure(
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        f"{token(DUE)}\n{token(DUE)}",
+        f"\x7f{token(DUE)}",
+        f"e30.{token(DUE).split('.')[1]}.a b",
+        f"{token(DUE)}\u00e9",
+        token(DUE, namespace="kube-system\u00e9"),
+        token(DUE, 1e12),
+    ],
+)
+def test_a_damaged_token_is_named_and_not_shown(host: HostTokens, api: Api, content: str) -> None:
+    """http.client shows a header that it refuses, and with it the token."""
+    host.file.write_text(content)
+    for arguments in ((), ("--check",)):
+        done = host.run(*arguments)
+        assert done.returncode == 1
+        assert f"{host.file}: is no token of a service account" in done.stderr
+        assert content.split(".")[1] not in done.stderr
+        assert "Traceback" not in done.stderr
+    assert api.asked == []
+
+
+def test_what_a_run_left_that_was_ended_goes_with_the_next(host: HostTokens, api: Api) -> None:
+    host.file.write_text(token(DUE))
+    (host.folder / f".{ACCOUNT}.abcd1234").write_text(token(DUE))
+    assert host.run().returncode == 0
+    assert len(api.asked) == 1
+    assert os.listdir(host.folder) == [ACCOUNT]
+
+
+@pytest.mark.parametrize(
     ("left", "said"), [(25, ""), (23, ": ends at 20"), (-1, ": has ended at 20")]
 )
 def test_a_look_names_a_token_near_its_end(
@@ -240,6 +271,7 @@ def test_a_renewal_that_dies_leaves_a_whole_token(
     assert host.file.read_text() == before
     assert host.run().returncode == 0
     assert len(api.asked) == 2
+    assert os.listdir(host.folder) == [ACCOUNT]
 
 
 def test_a_token_that_was_replaced_meanwhile_stays(host: HostTokens, api: Api) -> None:
