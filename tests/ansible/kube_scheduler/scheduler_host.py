@@ -1,7 +1,8 @@
 """A host that runs kube-scheduler, as a unit or as a static pod: real processes, fake programs.
 
-systemctl, journalctl and pgrep are scripts that know one unit; the scheduler is a process that
-reads its file, doesn't start with one with the word `broken`, and answers /healthz on a socket.
+systemctl and journalctl are scripts that know one unit; the scheduler is a process that reads its
+file, doesn't start with one with the word `broken`, and answers /healthz on a socket. What the
+kernel says of a process is real, but for its cgroup.
 Its trial refuses a file with the word `refused`, and any that names a file of `elsewhere`.
 """
 
@@ -40,6 +41,10 @@ spec:
     image: registry.test/kube-scheduler:v1.34.4
     command: [kube-scheduler, --leader-elect=true]
 """
+# The UID that a kubelet makes for a static pod, and cgroups of such a pod and of one of a user.
+HASH = "0123456789abcdef" * 2
+STATIC_POD = f"/kubepods/burstable/pod{HASH}/{'c' * 64}"
+USERS_POD = f"/kubepods/burstable/pod01234567-89ab-cdef-0123-456789abcdef/{'c' * 64}"
 # Parts of the programs of this host and of one with a scheduler of our own.
 PARTS = {
     "handler": """\
@@ -50,6 +55,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 http.server.ThreadingHTTPServer.allow_reuse_address = True
+""",
+    "lay_process": """\
+def lay_process(pid, cgroup):
+    place = folder / "proc" / str(pid)
+    place.mkdir(parents=True)
+    for name in ("comm", "cmdline", "status"):
+        (place / name).symlink_to(f"/proc/{pid}/{name}")
+    (place / "cgroup").write_text(f"0::{cgroup}\\n")
 """,
     "alive": """\
 def alive():
@@ -80,6 +93,7 @@ SYSTEMCTL = """\
     folder = pathlib.Path("{folder}")
     pid = folder / "pid"
     {alive}
+    {lay_process}
     verb = sys.argv[1]
     if verb in ("start", "restart"):
         if alive():
@@ -89,6 +103,7 @@ SYSTEMCTL = """\
             {command}, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         pid.write_text(str(process.pid))
+        lay_process(process.pid, "/system.slice/kube-scheduler.service")
     elif verb == "stop":
         os.kill(int(pid.read_text()), signal.SIGKILL)
         pid.unlink()
@@ -98,15 +113,33 @@ SYSTEMCTL = """\
         loaded = "not-found" if any((folder / "manifests").iterdir()) else "loaded"
         print(f"LoadState={{loaded}}\\nActiveState={{state}}\\nMainPID={{main}}\\n" + {shown})
     """
-PGREP = """\
-    #!/bin/sh
-    pid=$(cat "{folder}/pid") && kill -0 "$pid" || exit 1
-    test "$1" = --exact && echo "$pid" || echo "$pid $(tr '\\0' ' ' < "/proc/$pid/cmdline")"
-    """
 JOURNALCTL = """\
     #!/bin/sh
     cat "{folder}/journal"
     """
+
+
+def lay_process(
+    folder: pathlib.Path, pid: int, cgroup: str = STATIC_POD, command: tuple[str, ...] = ()
+) -> None:
+    """Lay what the kernel says of a process below `folder`/proc: what it does, but for its cgroup.
+
+    Args:
+        folder: of the host.
+        pid: of the process, or of none where `command` says what it runs, as root.
+        cgroup: where it is; by default a static pod's.
+        command: its words.
+    """
+    place = folder / "proc" / str(pid)
+    place.mkdir(parents=True)
+    (place / "cgroup").write_text(f"0::{cgroup}\n")
+    if command:
+        (place / "comm").write_text(f"{pathlib.Path(command[0]).name}\n")
+        (place / "cmdline").write_text("\0".join((*command, "")))
+        (place / "status").write_text("Uid:\t0\t0\t0\t0\n")
+        return
+    for name in ("comm", "cmdline", "status"):
+        (place / name).symlink_to(f"/proc/{pid}/{name}")
 
 
 def lay_certificates(folder: pathlib.Path) -> None:
@@ -137,6 +170,7 @@ class Host:
         self.command = self.command or f"{self.program} --config={self.config}"
         (self.folder / "bin").mkdir()
         (self.folder / "manifests").mkdir()
+        (self.folder / "proc").mkdir()
         self.kubeconfig.touch()
         start = f"path={self.command.split()[0]} ; argv[]={self.command} ; ignore_errors=no ;"
         shown = f"{self.shown}\nExecStart={{ {start} }}"
@@ -145,8 +179,7 @@ class Host:
             "folder": self.folder, "command": self.command.split(), "shown": repr(shown), **PARTS,
         }  # fmt: skip
         for name, text in (
-            ("kube-scheduler", SCHEDULER), ("systemctl", SYSTEMCTL), ("pgrep", PGREP),
-            ("journalctl", JOURNALCTL),
+            ("kube-scheduler", SCHEDULER), ("systemctl", SYSTEMCTL), ("journalctl", JOURNALCTL),
         ):  # fmt: skip
             path = self.folder / "bin" / name
             path.write_text(textwrap.dedent(text).format(**values))
@@ -200,7 +233,7 @@ class Host:
 
     def _run_pods(self) -> None:
         ran: Any = None
-        log = self.folder / "logs" / "kube-system_kube-scheduler-here_1" / "kube-scheduler"
+        log = self.folder / "logs" / f"kube-system_kube-scheduler-here_{HASH}" / "kube-scheduler"
         log.mkdir(parents=True)
         process: subprocess.Popen[bytes] | None = None
         while not self.ended.wait(0.1):
@@ -218,17 +251,11 @@ class Host:
                     process = subprocess.Popen(
                         command, executable=self.program, stdout=output, stderr=output
                     )
-                self._lay_cgroup(process.pid)
+                lay_process(self.folder, process.pid)
                 (self.folder / "pid").write_text(str(process.pid))
         if process:
             process.kill()
             process.wait()
-
-    def _lay_cgroup(self, pid: int) -> None:
-        """Say that a process is a static pod's, as the kubelet puts it there."""
-        cgroup = self.folder / "proc" / str(pid) / "cgroup"
-        cgroup.parent.mkdir(parents=True)
-        cgroup.write_text(f"0::/kubepods/burstable/pod{'0123456789abcdef' * 2}/{'c' * 64}\n")
 
     def answers(self) -> bool:
         """Tell whether the scheduler answers."""
