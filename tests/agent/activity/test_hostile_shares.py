@@ -190,38 +190,6 @@ def test_a_ledger_with_too_many_locks_is_left_alone_for_a_while(
     assert len(asked) == 2
 
 
-def test_ledgers_whose_locks_take_long_make_no_look_late(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read, slow = mapped.read_open_ledger, []
-
-    def slowly(fd: int) -> tuple[ledger.LedgerReading, bytes, tuple[int, ...]]:
-        if "uid-slow" in os.readlink(f"/proc/self/fd/{fd}"):
-            slow.append(fd)
-            until = time.thread_time() + 0.045  # below the bound of a ledger's own
-            while time.thread_time() < until:
-                pass
-        return read(fd)
-
-    monkeypatch.setattr(mapped, "read_open_ledger", slowly)
-    names = [*(f"slow{number}" for number in range(9)), "other"]
-    for name in names:
-        stage.process(stage.share(name, burst=100), memory_bytes=300 * MIB)
-    for look in range(12):
-        stage.now_ns += 1_000_000_000
-        for name in names:
-            stage.write_ledger(name, used_bytes=300 * MIB, last_want_ns=1)
-        for sample in (stage.sampler.look, stage.sampler.decide_bursts):
-            slow.clear()
-            sample()
-            assert len(slow) < 5
-            # one that isn't read counts as wanting its card, and is accused of nothing
-            assert not any(stage.card(name).burst_allowed for name in names)
-            assert all(stage.card(name).unaccounted_bytes == 0 for name in names)
-        assert look < 8 or ("uid-other", "other") in stage.sampler._read
-    assert stage.events == []
-
-
 def test_a_ledger_that_a_read_would_wait_for_keeps_its_last_reading(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

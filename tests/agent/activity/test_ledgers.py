@@ -1,6 +1,5 @@
 """A ledger is read as far as it has changed, and no change is missed."""
 
-import dataclasses
 import fcntl
 import os
 import pathlib
@@ -189,69 +188,3 @@ def test_the_ledger_of_a_container_that_is_gone_is_closed(hooked: _Hooked) -> No
     assert len(open_files.below(hooked.path.parent)) == 1
     hooked.ledgers.forget(frozenset())
     assert open_files.below(hooked.path.parent) == []
-
-
-class _Node:
-    """Shares whose ledgers take their time, of a clock that no machine makes slower."""
-
-    def __init__(self, hooked: _Hooked, slow: int, others: int) -> None:
-        self.hooked = hooked
-        self.cpu_seconds = 0.0
-        self.ledgers = Ledgers(lambda: hooked.now_ns, lambda: self.cpu_seconds)
-        self.costs = {f"slow{number}": 0.05 for number in range(slow)}
-        self.costs |= {f"other{number}": 0.0003 for number in range(others)}
-        self.shares = [
-            dataclasses.replace(hooked.share, owner=(name, "c0"), pod=name) for name in self.costs
-        ]
-
-    def round(self, *, slow: bool = True) -> set[str]:
-        """Let a second pass, and return whose ledgers were read; no round is long."""
-        self.hooked.now_ns += _SECOND_NS
-        began, read = self.cpu_seconds, set()
-        for share, is_turn in self.ledgers.turns(self.shares, slow=slow):
-            if is_turn:
-                read.add(share.pod)
-                self.cpu_seconds += self.costs[share.pod]
-        assert self.cpu_seconds - began < 0.3
-        assert read == {share.pod for share in self.shares if self.ledgers.had_turn(share)}
-        return read
-
-
-def test_slow_ledgers_make_no_round_long_and_keep_no_other_waiting(hooked: _Hooked) -> None:
-    node = _Node(hooked, slow=90, others=10)
-    others = {name for name in node.costs if name.startswith("other")}
-    for _ in range(70):  # until each slow one was so twice
-        node.round()
-    for _ in range(100):
-        seen = [node.round() for _ in range(90)]
-        assert all(others <= each for each in seen)
-        assert set.union(*seen) == node.costs.keys(), "a slow one is never read"
-        assert node.round(slow=False) == others
-    # those that are slow no longer are read with the others in the end
-    node.costs = dict.fromkeys(node.costs, 0.0003)
-    hooked.now_ns += 600 * _SECOND_NS
-    assert node.round(slow=False) == node.costs.keys()
-
-
-def test_ledgers_that_do_not_fit_a_round_take_turns(hooked: _Hooked) -> None:
-    node = _Node(hooked, slow=0, others=90)
-    node.costs = dict.fromkeys(node.costs, 0.009)
-    rounds = [node.round() for _ in range(8)]
-    assert set.union(*rounds) == node.costs.keys()
-
-
-def test_one_long_reading_makes_no_ledger_slow(hooked: _Hooked) -> None:
-    node = _Node(hooked, slow=1, others=1)
-    node.round()
-    assert node.round(slow=False) == node.costs.keys()
-    assert node.round(slow=False) == {"other0"}
-    assert node.round() == node.costs.keys()
-
-
-def test_a_container_that_is_gone_is_slow_no_longer(hooked: _Hooked) -> None:
-    node = _Node(hooked, slow=1, others=0)
-    for _ in range(2):
-        node.round()
-    assert node.round(slow=False) == set()
-    node.ledgers.forget(frozenset())
-    assert node.round(slow=False) == node.costs.keys()

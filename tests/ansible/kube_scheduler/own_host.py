@@ -61,7 +61,7 @@ SYSTEMCTL = """\
             command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         pid.write_text(str(process.pid))
-        lay_process(process.pid, "/system.slice/{unit}")
+        lay_process(folder, process.pid, "/system.slice/{unit}")
     elif verb == "stop":
         end()
     elif verb == "enable":

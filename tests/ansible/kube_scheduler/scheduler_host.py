@@ -24,6 +24,8 @@ from typing import Any
 
 import yaml
 
+from tests.ansible import layout
+from tests.ansible.kube_scheduler.trial.laid_processes import HASH, lay_process
 from tests.ansible.rendering import ansible
 from tests.control_plane.processes import free_port
 from tests.testbed.host_files import certificates
@@ -41,10 +43,6 @@ spec:
     image: registry.test/kube-scheduler:v1.34.4
     command: [kube-scheduler, --leader-elect=true]
 """
-# The UID that a kubelet makes for a static pod, and cgroups of such a pod and of one of a user.
-HASH = "0123456789abcdef" * 2
-STATIC_POD = f"/kubepods/burstable/pod{HASH}/{'c' * 64}"
-USERS_POD = f"/kubepods/burstable/pod01234567-89ab-cdef-0123-456789abcdef/{'c' * 64}"
 # Parts of the programs of this host and of one with a scheduler of our own.
 PARTS = {
     "handler": """\
@@ -56,13 +54,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 http.server.ThreadingHTTPServer.allow_reuse_address = True
 """,
-    "lay_process": """\
-def lay_process(pid, cgroup):
-    place = folder / "proc" / str(pid)
-    place.mkdir(parents=True)
-    for name in ("comm", "cmdline", "status"):
-        (place / name).symlink_to(f"/proc/{pid}/{name}")
-    (place / "cgroup").write_text(f"0::{cgroup}\\n")
+    "lay_process": f"""\
+sys.path.insert(0, "{layout.ROOT}")
+from tests.ansible.kube_scheduler.trial.laid_processes import lay_process
 """,
     "alive": """\
 def alive():
@@ -103,7 +97,7 @@ SYSTEMCTL = """\
             {command}, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         pid.write_text(str(process.pid))
-        lay_process(process.pid, "/system.slice/kube-scheduler.service")
+        lay_process(folder, process.pid, "/system.slice/kube-scheduler.service")
     elif verb == "stop":
         os.kill(int(pid.read_text()), signal.SIGKILL)
         pid.unlink()
@@ -117,29 +111,6 @@ JOURNALCTL = """\
     #!/bin/sh
     cat "{folder}/journal"
     """
-
-
-def lay_process(
-    folder: pathlib.Path, pid: int, cgroup: str = STATIC_POD, command: tuple[str, ...] = ()
-) -> None:
-    """Lay what the kernel says of a process below `folder`/proc: what it does, but for its cgroup.
-
-    Args:
-        folder: of the host.
-        pid: of the process, or of none where `command` says what it runs, as root.
-        cgroup: where it is; by default a static pod's.
-        command: its words.
-    """
-    place = folder / "proc" / str(pid)
-    place.mkdir(parents=True)
-    (place / "cgroup").write_text(f"0::{cgroup}\n")
-    if command:
-        (place / "comm").write_text(f"{pathlib.Path(command[0]).name}\n")
-        (place / "cmdline").write_text("\0".join((*command, "")))
-        (place / "status").write_text("Uid:\t0\t0\t0\t0\n")
-        return
-    for name in ("comm", "cmdline", "status"):
-        (place / name).symlink_to(f"/proc/{pid}/{name}")
 
 
 def lay_certificates(folder: pathlib.Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ansible import plugins
-from tests.ansible.kube_scheduler.scheduler_host import HASH
+from tests.ansible.kube_scheduler.trial.laid_processes import HASH
 
 PATH = "/etc/kubernetes/scheduler-config.yaml"
 PROGRAM = "/usr/local/bin/kube-scheduler"

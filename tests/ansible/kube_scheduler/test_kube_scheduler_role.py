@@ -9,15 +9,8 @@ import time
 import pytest
 import yaml
 
-from tests.ansible.kube_scheduler.scheduler_host import (
-    BROKEN,
-    FOUND,
-    GOOD,
-    HASH,
-    MANIFEST,
-    Host,
-    Make,
-)
+from tests.ansible.kube_scheduler.scheduler_host import BROKEN, FOUND, GOOD, MANIFEST, Host, Make
+from tests.ansible.kube_scheduler.trial.laid_processes import HASH
 from tests.ansible.rendering import words
 
 pytestmark = pytest.mark.long

@@ -10,14 +10,8 @@ import time
 
 import pytest
 
-from tests.ansible.kube_scheduler.scheduler_host import (
-    BROKEN,
-    GOOD,
-    HASH,
-    USERS_POD,
-    Make,
-    lay_process,
-)
+from tests.ansible.kube_scheduler.scheduler_host import BROKEN, GOOD, Make
+from tests.ansible.kube_scheduler.trial.laid_processes import HASH, USERS_POD, lay_process
 from tests.ansible.rendering import words
 from tests.waiting import running
 
@@ -82,7 +76,7 @@ def test_schedulers_of_users_end_no_wait_for_the_hosts_own(make: Make) -> None:
     assert host.urls == [GOOD]
 
 
-def test_the_hosts_own_log_is_shown_whatever_its_bytes(make: Make) -> None:
+def test_a_log_of_any_bytes_keeps_no_file_from_being_put_back(make: Make) -> None:
     """A tenant's pod on that host may have such a name, and the newest log."""
     host = make("static_pod")
     assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0

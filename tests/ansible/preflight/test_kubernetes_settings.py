@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from tests.ansible import plugins
-from tests.ansible.kube_scheduler.scheduler_host import USERS_POD, lay_process
+from tests.ansible.kube_scheduler.trial.laid_processes import USERS_POD, lay_process
 from tests.ansible.preflight.preflight_host import play
 
 filters = plugins.load("roles/preflight/filter_plugins/preflight_gates.py")

@@ -13,7 +13,8 @@ import pytest
 
 from tests.ansible import api_server, layout
 from tests.ansible.api_server import node
-from tests.ansible.kube_scheduler.scheduler_host import MANIFEST, Host, lay_process
+from tests.ansible.kube_scheduler.scheduler_host import MANIFEST, Host
+from tests.ansible.kube_scheduler.trial.laid_processes import lay_process
 from tests.ansible.rendering import ansible
 
 pytestmark = pytest.mark.long

@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 
 from tests.ansible import plugins
-from tests.ansible.kube_scheduler.scheduler_host import HASH, STATIC_POD, USERS_POD, lay_process
+from tests.ansible.kube_scheduler.trial.laid_processes import (
+    HASH,
+    STATIC_POD,
+    USERS_POD,
+    lay_process,
+)
 
 module = plugins.load("roles/kube_scheduler/library/kube_scheduler_processes.py")
 
