@@ -16,6 +16,7 @@ OWN_ENTRY_POINTS = {
     "cluster_objects": ("forget", "remove_tokens", "tokens", "try_node"),
     "gpustack_extender": ("tokens", "trust", "finish"),
     "gpustack_hook": ("same_paths",),
+    "kube_scheduler": ("processes",),
     "host_snapshot": ("take", "look", "done", "ready", "restore"),
     "node_maintenance": ("restore",),
     "nvidia_driver": ("plan", "in_place", "reload", "unused"),

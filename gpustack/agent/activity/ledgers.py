@@ -3,12 +3,16 @@
 A ledger has 276 KiB, and is looked at twenty times a second while a neighbour may burst. Its first
 kilobyte shows whether anything else may have changed (`ledger.changed`), and which processes wrote
 to it once; the rest is read when it says so.
+
+A tenant makes the kernel take long over the locks of its ledger (gpustack.adapters.mapped), and may
+have many containers. So a round of looks has a bound, and a slow ledger comes after all others.
 """
 
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from gpustack.adapters import mapped
@@ -20,6 +24,16 @@ from gpustack.wire.mapped.two_slot_page import LayoutError
 # Descriptors that are kept, of those that roles/gpustack_agent allows (LimitNOFILE). The ledgers
 # beyond are opened for each look.
 _MOST_KEPT: Final = 256
+
+# CPU time of a round: a burst ends within 200 ms. Some hundred ledgers of ten processes fit.
+_ROUND_SECONDS: Final = 0.1
+# A ledger that takes longer, twice within ten minutes, is slow: one with all of its 256 processes
+# takes 4 ms. Once may be Python's own collection of garbage.
+_SLOW_SECONDS: Final = 0.01
+_SLOW_TIMES: Final = 2
+_SLOW_NS: Final = 600_000_000_000
+# The slow ones' own part of a round, beside one that may always be read.
+_SLOW_ROUND_SECONDS: Final = 0.02
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -45,12 +59,59 @@ class Ledgers:
 
     Args:
         clock_ns: CLOCK_MONOTONIC, which ledgers are compared with.
+        cpu_seconds: CPU time of this thread.
     """
 
-    def __init__(self, clock_ns: Callable[[], int]) -> None:
+    def __init__(
+        self, clock_ns: Callable[[], int], cpu_seconds: Callable[[], float] = time.thread_time
+    ) -> None:
         self._clock_ns = clock_ns
+        self._cpu_seconds = cpu_seconds
         self._known: dict[Owner, _Known] = {}
         self._kept = 0
+        self._round = 0
+        self._turns: dict[Owner, int] = {}  # by container: the round of its last turn
+        self._slow: dict[Owner, tuple[int, int]] = {}  # by container: how often, and when last
+
+    def turns(self, shares: Iterable[Share], *, slow: bool = True) -> Iterator[tuple[Share, bool]]:
+        """Yield shares, each with whether it is its turn in this round.
+
+        The caller reads one before it asks for the next. Those that have waited longest come first,
+        and slow ones last.
+
+        Args:
+            shares: all that are to be read.
+            slow: whether to yield those that are slow.
+        """
+        self._round += 1
+        began: dict[bool, float] = {}
+        for share in sorted(shares, key=self._order):
+            is_slow = self._is_slow(share)
+            if is_slow and not slow:
+                return
+            start = self._cpu_seconds()
+            bound = _SLOW_ROUND_SECONDS if is_slow else _ROUND_SECONDS
+            if start - began.setdefault(is_slow, start) > bound:
+                yield share, False
+                continue
+            self._turns[share.owner] = self._round
+            yield share, True
+            if self._cpu_seconds() - start > _SLOW_SECONDS:
+                self._slow[share.owner] = self._slow_times(share) + 1, self._clock_ns()
+
+    def had_turn(self, share: Share) -> bool:
+        """Say whether it was a share's turn in the last round."""
+        return self._turns.get(share.owner) == self._round
+
+    def _order(self, share: Share) -> tuple[bool, int]:
+        return self._is_slow(share), self._turns.get(share.owner, 0)
+
+    def _is_slow(self, share: Share) -> bool:
+        return self._slow_times(share) >= _SLOW_TIMES
+
+    def _slow_times(self, share: Share) -> int:
+        times, last_ns = self._slow.get(share.owner, (0, 0))
+        return times if self._clock_ns() - last_ns < _SLOW_NS else 0
 
     def look(self, share: Share) -> LedgerReading:
         """Return a share's ledger, after a look at the file itself.
@@ -119,6 +180,9 @@ class Ledgers:
         """Drop the containers that are gone, and close their files."""
         for owner in self._known.keys() - living:
             self._drop(owner)
+        for kept in (self._turns, self._slow):
+            for owner in kept.keys() - living:
+                del kept[owner]
 
     def _begin(self, owner: Owner, path: str) -> _Known:
         with _opened(path) as fd:

@@ -11,7 +11,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from gpustack.adapters import mapped
@@ -132,8 +132,9 @@ class ActivitySampler:
         self.memory.begin_look(self._shares, self._files)
         seen = self._usage.look({uuid for share in self._shares for uuid in share.uuids})
         self.energy.look(seen)
-        self._read_ledgers(self._shares, self._files.look)
-        self.memory.take(self._shares, seen, self._read, self._files)
+        self._read_ledgers(self._files.turns(self._shares), self._files.look)
+        looked_at = [share for share in self._shares if self._files.had_turn(share)]
+        self.memory.take(looked_at, seen, self._read, self._files)
         self.memory.take_unowned(self._usage.unowned_bytes)
         self._strangers.look(seen)
         self._accounts.count(self._shares, seen, self.figures, self._ahead_ns)
@@ -151,7 +152,8 @@ class ActivitySampler:
 
     def decide_bursts(self) -> None:
         """Publish the pages of containers that may burst, after a look at their neighbours."""
-        changed = self._read_ledgers(self._watched, self._files.glance)
+        turns = self._files.turns(self._watched, slow=False)
+        changed = self._read_ledgers(turns, self._files.glance)
         if changed or self._clock_ns() >= self._decide_at_ns:
             self._publish(self._watched)
 
@@ -186,13 +188,16 @@ class ActivitySampler:
             self._accounts.set_ceiling(share.owner, uuid, share.ceiling(uuid, bursts=False))
 
     def _read_ledgers(
-        self, wanted: Collection[Share], read: Callable[[Share], LedgerReading]
+        self, turns: Iterable[tuple[Share, bool]], read: Callable[[Share], LedgerReading]
     ) -> bool:
-        """Read these shares' ledgers; return whether one says something else than before."""
+        """Read the ledgers whose turn it is; return whether one says something else than before.
+
+        The last reading of another isn't believed: its container counts as wanting its cards.
+        """
         changed = False
-        for share in wanted:
+        for share, is_turn in turns:
             before = self._read.get(share.owner)
-            now = None if share.newer else self._ledger(share, read)
+            now = self._ledger(share, read) if is_turn and not share.newer else None
             if now is before or now == before:
                 continue
             changed = True

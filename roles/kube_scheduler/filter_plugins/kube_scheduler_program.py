@@ -16,13 +16,6 @@ FIRST_WITH_V1 = 25
 FIRST_WITHOUT_POLICY = 23
 GROUP = "kubescheduler.config.k8s.io"
 
-# A pod's cgroup: `pod<UID>`, or with the systemd driver `kubepods-burstable-pod<UID>.slice` and `_`
-# for each `-`. The first on a path is the kubelet's; below it a container may make its own.
-_POD = re.compile(r"[/-]pod([0-9a-f_-]{32,36})(?:\.slice)?(?:/|$)")
-# The UID that the kubelet makes for a static pod whose file names none: a hash. Those of the API
-# server have dashes, so that no user's pod has one like it.
-_HASH = re.compile(r"[0-9a-f]{32}")
-
 
 def properties(shown: str) -> dict[str, list[str]]:
     """Return the output of `systemctl show`: each property with its values, in order."""
@@ -130,44 +123,36 @@ def trial_of_unit(shown: str, files: Sequence[str], running: str) -> list[str]:
     return []
 
 
-def trial_of_pod(manifest: Mapping[str, Any], listed: Iterable[tuple[str, str]]) -> list[str]:
+def trial_of_pod(manifest: Mapping[str, Any], processes: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the same of a static pod's scheduler that runs; its program is in no folder of ours.
 
-    It is run as the host's root. Whoever may have a pod on the host, or an account, may start a
-    program of the same name and command line: the process must be a static pod's.
+    It is run as the host's root, and so is the process that it is taken from.
 
     Args:
         manifest: the Pod; its process is the one with its command line.
-        listed: the schedulers of the host's root: the PID with the command line, and the text of
-            /proc/PID/cgroup, empty where the process has ended.
+        processes: the host's own, as the module kube_scheduler_processes finds them.
     """
     container = _container(manifest)
     command = [*(container.get("command") or []), *(container.get("args") or [])]
     uid = str((manifest.get("metadata") or {}).get("uid") or "")
-    for line, cgroups in listed:
-        pid, _, said = line.strip().partition(" ")
-        if command and said == " ".join(command) and _is_of_static_pod(cgroups, uid):
-            return [f"/proc/{pid}/exe", *_without_file(command[1:])]
+    for each in processes:
+        is_pods = each["pod"] == uid if uid else each["pod"]
+        if command and is_pods and each["root"] and each["command"] == command:
+            return [f"/proc/{each['pid']}/exe", *_without_file(command[1:])]
     return []
 
 
-def of_static_pods(listed: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the PIDs that are in a static pod's cgroups: no user begins or ends those.
+def is_after(after: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Say whether the kubelet has started another scheduler between two looks.
+
+    Where the host's own was seen, no other process counts: users begin theirs when they like.
 
     Args:
-        listed: PIDs, each with the text of its /proc/PID/cgroup.
+        after: what the module kube_scheduler_processes has found.
+        before: what it had found before.
     """
-    return [pid for pid, cgroups in listed if _is_of_static_pod(cgroups)]
-
-
-def _is_of_static_pod(cgroups: str, uid: str = "") -> bool:
-    """Say whether a process is in the cgroups of a static pod of this UID, or of a hash's."""
-    paths = (line.partition(":")[2].partition(":")[2] for line in cgroups.splitlines())
-    pods = {match[1] for match in map(_POD.search, paths) if match}
-    if len(pods) != 1:
-        return False
-    [found] = pods
-    return found.replace("_", "-") == uid if uid else _HASH.fullmatch(found) is not None
+    old, new = ({each["pid"] for each in look["processes"]} for look in (before, after))
+    return bool(new - old if old else {*new, *after["others"]} - {*before["others"]})
 
 
 def _is_scheduler(path: str) -> bool:
@@ -234,8 +219,8 @@ class FilterModule:
             "kube_scheduler_flag_of_unit": flag_of_unit,
             "kube_scheduler_form_of": form,
             "kube_scheduler_image": image,
+            "kube_scheduler_is_after": is_after,
             "kube_scheduler_minor_version": minor_version,
-            "kube_scheduler_of_static_pods": of_static_pods,
             "kube_scheduler_program": program,
             "kube_scheduler_properties": properties,
             "kube_scheduler_trial_of_pod": trial_of_pod,

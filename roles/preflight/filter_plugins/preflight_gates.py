@@ -1,34 +1,30 @@
 """The filter that finds who runs with the feature gate of native gangs."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 GATE = "GenericWorkload"
 # It is alpha from 1.35 on and beta from 1.37 on. Its own name goes before those of all of a kind.
 KINDS = {"AllAlpha": "in 1.35 and 1.36", "AllBeta": "from 1.37 on"}
-PROGRAMS = ("kube-apiserver", "kube-scheduler")
 # What Go's strconv.ParseBool takes for true.
 TRUE = ("1", "t", "T", "true", "TRUE", "True")
 
 
-def gated(listing: str) -> list[str]:
+def gated(processes: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the programs that run with the gate, each once, with what turns it on.
 
     Args:
-        listing: processes as `pgrep --list-full` prints them: PID and arguments, a line each.
+        processes: the host's own, as the module kube_scheduler_processes finds them.
     """
     found: dict[str, None] = {}
-    for line in listing.splitlines():
-        words = line.split()
-        names = (word.rpartition("/")[2] for word in words)
-        program = next((name for name in names if name in PROGRAMS), "")
-        gates = dict(_gates(words))
+    for process in processes:
+        gates = dict(_gates(process["command"]))
         named = [GATE] if GATE in gates else list(KINDS)
         for gate in named:
-            if program and gates.get(gate) in TRUE:
+            if gates.get(gate) in TRUE:
                 since = f", which sets it {KINDS[gate]}" if gate in KINDS else ""
-                found[f"{program} has {gate}={gates[gate]}{since}"] = None
+                found[f"{process['program']} has {gate}={gates[gate]}{since}"] = None
     return list(found)
 
 

@@ -1,6 +1,7 @@
 """The tokens of one host in a folder, and the program that renews them."""
 
 import base64
+import collections.abc
 import dataclasses
 import grp
 import json
@@ -17,6 +18,7 @@ PROGRAM = layout.ROOT / "roles/gpustack_extender/files/tokens"
 GROUP = grp.getgrgid(os.getgid()).gr_name
 ACCOUNT = "gpustack-extender"
 HOUR = 3600
+Answer = collections.abc.Callable[[], tuple[int, bytes]]
 
 
 def token(left: float, whole: float = 72, **changes: Any) -> str:
@@ -79,3 +81,23 @@ class HostTokens:
             capture_output=True,
             text=True,
         )
+
+
+@dataclasses.dataclass(slots=True)
+class Api:
+    """An API server on loopback.
+
+    Attributes:
+        answer: gives the status and body of the next answer.
+        asked: path, authorization and body of the requests that came.
+        url: where it is.
+    """
+
+    answer: Answer
+    asked: list[tuple[str, str, Any]] = dataclasses.field(default_factory=list)
+    url: str = ""
+
+
+def given(text: object) -> tuple[int, bytes]:
+    """Return the answer that gives a token."""
+    return 201, json.dumps({"kind": "TokenRequest", "status": {"token": text}}).encode()

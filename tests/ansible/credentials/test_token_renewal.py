@@ -1,9 +1,5 @@
 """The timer's program asks for the next token with the present one, and keeps that one else."""
 
-import collections.abc
-import contextlib
-import dataclasses
-import http.server
 import importlib
 import json
 import os
@@ -16,7 +12,16 @@ from typing import Any, Final
 import pytest
 
 from tests.ansible.credentials import host_tokens
-from tests.ansible.credentials.host_tokens import ACCOUNT, GROUP, HOUR, HostTokens, token
+from tests.ansible.credentials.host_tokens import (
+    ACCOUNT,
+    GROUP,
+    HOUR,
+    Answer,
+    Api,
+    HostTokens,
+    given,
+    token,
+)
 
 pytestmark = pytest.mark.skipif(
     os.getuid() != 0, reason="gives files to root, as on a host: run it as root"
@@ -24,58 +29,6 @@ pytestmark = pytest.mark.skipif(
 
 CURE: Final = "site.yml --tags gpustack_extender gives this host other tokens"
 DUE: Final = 47  # hours that are left: more than a third of 72 is used
-Answer = collections.abc.Callable[[], tuple[int, bytes]]
-
-
-@dataclasses.dataclass(slots=True)
-class Api:
-    """An API server on loopback.
-
-    Attributes:
-        answer: gives the status and body of the next answer.
-        asked: path, authorization and body of the requests that came.
-        url: where it is.
-    """
-
-    answer: Answer
-    asked: list[tuple[str, str, Any]] = dataclasses.field(default_factory=list)
-    url: str = ""
-
-
-@pytest.fixture
-def api() -> collections.abc.Iterator[Api]:
-    found = Api(answer=lambda: given(token(72)))
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            found.asked.append((self.path, self.headers["Authorization"], json.loads(body)))
-            status, said = found.answer()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(said)))
-            self.end_headers()
-            with contextlib.suppress(OSError):  # of a reader that has read enough
-                self.wfile.write(said)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Print no line: pytest's output is for failures."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,)).start()
-        found.url = f"http://127.0.0.1:{server.server_port}"
-        yield found
-        server.shutdown()
-
-
-@pytest.fixture
-def host(tmp_path: pathlib.Path, api: Api) -> HostTokens:
-    (tmp_path / "tokens").mkdir()
-    return HostTokens(folder=tmp_path / "tokens", server=api.url)
-
-
-def given(text: object) -> tuple[int, bytes]:
-    """Return the answer that gives a token."""
-    return 201, json.dumps({"kind": "TokenRequest", "status": {"token": text}}).encode()
 
 
 def refused(status: int, message: str) -> tuple[int, bytes]:
@@ -195,6 +148,37 @@ def test_what_is_no_bound_token_is_named_with_the_cure(
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        f"{token(DUE)}\n{token(DUE)}",
+        f"\x7f{token(DUE)}",
+        f"e30.{token(DUE).split('.')[1]}.a b",
+        f"{token(DUE)}\u00e9",
+        token(DUE, namespace="kube-system\u00e9"),
+        token(DUE, 1e12),
+    ],
+)
+def test_a_damaged_token_is_named_and_not_shown(host: HostTokens, api: Api, content: str) -> None:
+    """http.client shows a header that it refuses, and with it the token."""
+    host.file.write_text(content)
+    for arguments in ((), ("--check",)):
+        done = host.run(*arguments)
+        assert done.returncode == 1
+        assert f"{host.file}: is no token of a service account" in done.stderr
+        assert content.split(".")[1] not in done.stderr
+        assert "Traceback" not in done.stderr
+    assert api.asked == []
+
+
+def test_what_a_run_left_that_was_ended_goes_with_the_next(host: HostTokens, api: Api) -> None:
+    host.file.write_text(token(DUE))
+    (host.folder / f".{ACCOUNT}.abcd1234").write_text(token(DUE))
+    assert host.run().returncode == 0
+    assert len(api.asked) == 1
+    assert os.listdir(host.folder) == [ACCOUNT]
+
+
+@pytest.mark.parametrize(
     ("left", "said"), [(25, ""), (23, ": ends at 20"), (-1, ": has ended at 20")]
 )
 def test_a_look_names_a_token_near_its_end(
@@ -240,6 +224,7 @@ def test_a_renewal_that_dies_leaves_a_whole_token(
     assert host.file.read_text() == before
     assert host.run().returncode == 0
     assert len(api.asked) == 2
+    assert os.listdir(host.folder) == [ACCOUNT]
 
 
 def test_a_token_that_was_replaced_meanwhile_stays(host: HostTokens, api: Api) -> None:

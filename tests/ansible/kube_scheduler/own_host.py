@@ -46,6 +46,7 @@ SYSTEMCTL = """\
         [line] = [line for line in text.splitlines() if line.startswith("ExecStart=")]
         return shlex.split(line.partition("=")[2])
     {alive}
+    {lay_process}
     def end():
         if alive():
             os.kill(int(pid.read_text()), signal.SIGKILL)
@@ -60,6 +61,7 @@ SYSTEMCTL = """\
             command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         pid.write_text(str(process.pid))
+        lay_process(folder, process.pid, "/system.slice/{unit}")
     elif verb == "stop":
         end()
     elif verb == "enable":
@@ -77,10 +79,6 @@ SYSTEMCTL = """\
         print(f"UnitFileState={{'enabled' if enabled.exists() else 'disabled'}}")
         start = f"path={{words[0]}} ; argv[]={{' '.join(words)}} ; ignore_errors=no ;"
         print(f"ExecStart={{{{ {{start}} }}}}")
-    """
-PGREP = """\
-    #!/bin/sh
-    pid=$(cat "{folder}/pid") && echo "$pid $(tr '\\0' ' ' < "/proc/$pid/cmdline")"
     """
 UNIT = "gpustack-scheduler.service"
 IDENTITY = {
@@ -109,7 +107,8 @@ class OwnHost:
         # of a test that runs beside others
         self.user = f"gs-own-{self.port}"
         (self.folder / "bin").mkdir()
-        for name, text in (("systemctl", SYSTEMCTL), ("pgrep", PGREP), ("journalctl", JOURNALCTL)):
+        (self.folder / "proc").mkdir()
+        for name, text in (("systemctl", SYSTEMCTL), ("journalctl", JOURNALCTL)):
             self._lay(self.folder / "bin" / name, text)
         self.give("v1.37.2")
 
@@ -175,6 +174,7 @@ class OwnHost:
             "kube_scheduler_health_url": f"http://127.0.0.1:{self.port}/healthz",
             "kube_scheduler_health_seconds": 4,
             "__kube_scheduler_own_folder": str(self.config.parent),
+            "__kube_scheduler_proc": str(self.folder / "proc"),
             "__kube_scheduler_own_program": str(self.program),
             "__kube_scheduler_own_unit_path": str(self.unit),
             "__kube_scheduler_own_user": self.user,

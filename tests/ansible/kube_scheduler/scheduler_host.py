@@ -1,7 +1,8 @@
 """A host that runs kube-scheduler, as a unit or as a static pod: real processes, fake programs.
 
-systemctl, journalctl and pgrep are scripts that know one unit; the scheduler is a process that
-reads its file, doesn't start with one with the word `broken`, and answers /healthz on a socket.
+systemctl and journalctl are scripts that know one unit; the scheduler is a process that reads its
+file, doesn't start with one with the word `broken`, and answers /healthz on a socket. What the
+kernel says of a process is real, but for its cgroup.
 Its trial refuses a file with the word `refused`, and any that names a file of `elsewhere`.
 """
 
@@ -23,6 +24,8 @@ from typing import Any
 
 import yaml
 
+from tests.ansible import layout
+from tests.ansible.kube_scheduler.trial.laid_processes import HASH, lay_process
 from tests.ansible.rendering import ansible
 from tests.control_plane.processes import free_port
 from tests.testbed.host_files import certificates
@@ -50,6 +53,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 http.server.ThreadingHTTPServer.allow_reuse_address = True
+""",
+    "lay_process": f"""\
+sys.path.insert(0, "{layout.ROOT}")
+from tests.ansible.kube_scheduler.trial.laid_processes import lay_process
 """,
     "alive": """\
 def alive():
@@ -80,6 +87,7 @@ SYSTEMCTL = """\
     folder = pathlib.Path("{folder}")
     pid = folder / "pid"
     {alive}
+    {lay_process}
     verb = sys.argv[1]
     if verb in ("start", "restart"):
         if alive():
@@ -89,6 +97,7 @@ SYSTEMCTL = """\
             {command}, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         pid.write_text(str(process.pid))
+        lay_process(folder, process.pid, "/system.slice/kube-scheduler.service")
     elif verb == "stop":
         os.kill(int(pid.read_text()), signal.SIGKILL)
         pid.unlink()
@@ -97,11 +106,6 @@ SYSTEMCTL = """\
         main = pid.read_text() if alive() else 0
         loaded = "not-found" if any((folder / "manifests").iterdir()) else "loaded"
         print(f"LoadState={{loaded}}\\nActiveState={{state}}\\nMainPID={{main}}\\n" + {shown})
-    """
-PGREP = """\
-    #!/bin/sh
-    pid=$(cat "{folder}/pid") && kill -0 "$pid" || exit 1
-    test "$1" = --exact && echo "$pid" || echo "$pid $(tr '\\0' ' ' < "/proc/$pid/cmdline")"
     """
 JOURNALCTL = """\
     #!/bin/sh
@@ -137,6 +141,7 @@ class Host:
         self.command = self.command or f"{self.program} --config={self.config}"
         (self.folder / "bin").mkdir()
         (self.folder / "manifests").mkdir()
+        (self.folder / "proc").mkdir()
         self.kubeconfig.touch()
         start = f"path={self.command.split()[0]} ; argv[]={self.command} ; ignore_errors=no ;"
         shown = f"{self.shown}\nExecStart={{ {start} }}"
@@ -145,8 +150,7 @@ class Host:
             "folder": self.folder, "command": self.command.split(), "shown": repr(shown), **PARTS,
         }  # fmt: skip
         for name, text in (
-            ("kube-scheduler", SCHEDULER), ("systemctl", SYSTEMCTL), ("pgrep", PGREP),
-            ("journalctl", JOURNALCTL),
+            ("kube-scheduler", SCHEDULER), ("systemctl", SYSTEMCTL), ("journalctl", JOURNALCTL),
         ):  # fmt: skip
             path = self.folder / "bin" / name
             path.write_text(textwrap.dedent(text).format(**values))
@@ -200,7 +204,7 @@ class Host:
 
     def _run_pods(self) -> None:
         ran: Any = None
-        log = self.folder / "logs" / "kube-system_kube-scheduler-here_1" / "kube-scheduler"
+        log = self.folder / "logs" / f"kube-system_kube-scheduler-here_{HASH}" / "kube-scheduler"
         log.mkdir(parents=True)
         process: subprocess.Popen[bytes] | None = None
         while not self.ended.wait(0.1):
@@ -218,17 +222,11 @@ class Host:
                     process = subprocess.Popen(
                         command, executable=self.program, stdout=output, stderr=output
                     )
-                self._lay_cgroup(process.pid)
+                lay_process(self.folder, process.pid)
                 (self.folder / "pid").write_text(str(process.pid))
         if process:
             process.kill()
             process.wait()
-
-    def _lay_cgroup(self, pid: int) -> None:
-        """Say that a process is a static pod's, as the kubelet puts it there."""
-        cgroup = self.folder / "proc" / str(pid) / "cgroup"
-        cgroup.parent.mkdir(parents=True)
-        cgroup.write_text(f"0::/kubepods/burstable/pod{'0123456789abcdef' * 2}/{'c' * 64}\n")
 
     def answers(self) -> bool:
         """Tell whether the scheduler answers."""

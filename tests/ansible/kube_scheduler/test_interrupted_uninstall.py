@@ -29,3 +29,27 @@ def test_the_next_run_restarts_a_scheduler_that_was_not(make: Make) -> None:
     running = host.pid
     assert "changed=0" in host.play("uninstall", kube_scheduler_extender_url=GOOD).stdout
     assert host.pid == running
+
+
+def test_a_kept_file_that_cannot_be_read_is_not_taken_for_none(make: Make) -> None:
+    """What replaced none is removed: the site's own file would be lost."""
+    host = make("unit")
+    assert host.play(kube_scheduler_extender_url=GOOD).returncode == 0
+    kept = host.folder / f"{host.config.name}.before-gpustack"
+    kept.rename(host.folder / "elsewhere")
+    kept.mkdir()  # as on a file system with errors: it is there, and no read succeeds
+    ours = host.config.read_text()
+    done = host.play("uninstall", kube_scheduler_extender_url=GOOD)
+    assert done.returncode != 0, done.stdout
+    assert str(kept) in done.stdout
+    assert host.config.read_text() == ours
+
+
+def test_a_note_of_kubeadms_patch_that_cannot_be_read_is_named(make: Make) -> None:
+    host = make("unit")
+    note = host.folder / "kube-scheduler.yaml.patched-gpustack"
+    note.mkdir()
+    for tasks in ("main", "uninstall"):
+        done = host.play(tasks, kube_scheduler_extender_url=GOOD)
+        assert done.returncode != 0, done.stdout
+        assert str(note) in done.stdout

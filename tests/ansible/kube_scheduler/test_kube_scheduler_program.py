@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ansible import plugins
+from tests.ansible.kube_scheduler.trial.laid_processes import HASH
 
 PATH = "/etc/kubernetes/scheduler-config.yaml"
 PROGRAM = "/usr/local/bin/kube-scheduler"
@@ -149,12 +150,7 @@ def test_a_units_scheduler_is_tried_with_its_flags_and_another_file(
     assert filters.trial_of_unit(shown(command), [], running) == found
 
 
-HASH = "0123456789abcdef" * 2
 USERS = "01234567-89ab-cdef-0123-456789abcdef"
-CONTAINER = f"cri-containerd-{'c' * 64}.scope"
-SLICES = "/kubepods.slice/kubepods-burstable.slice"
-STATIC = f"0::{SLICES}/kubepods-burstable-pod{HASH}.slice/{CONTAINER}\n"
-OF_A_USER = f"{SLICES}/kubepods-burstable-pod{USERS.replace('-', '_')}.slice/{CONTAINER}"
 POD = {
     "spec": {
         "containers": [
@@ -163,41 +159,42 @@ POD = {
         ]
     }
 }
-SAID = f"9 kube-scheduler --config={PATH} --v=2 "
+RUNS = {
+    "pid": "9",
+    "command": ["kube-scheduler", f"--config={PATH}", "--v=2"],
+    "root": True,
+    "pod": HASH,
+}
 
 
 def test_a_static_pods_scheduler_is_the_process_with_its_command(
     filters: types.ModuleType,
 ) -> None:
     others = [
-        ("7 kube-scheduler --config=/theirs.yaml --v=2", STATIC),
-        (f"8 {PROGRAM} --config={PATH} --v=2", STATIC),
+        {**RUNS, "pid": "7", "command": ["kube-scheduler", "--config=/theirs.yaml", "--v=2"]},
+        {**RUNS, "pid": "8", "command": [PROGRAM, f"--config={PATH}", "--v=2"]},
+        {**RUNS, "pid": "6", "root": False},
+        {**RUNS, "pid": "5", "pod": ""},
     ]
-    assert filters.trial_of_pod(POD, [*others, (SAID, STATIC)]) == ["/proc/9/exe", "--v=2"]
+    assert filters.trial_of_pod(POD, [*others, RUNS]) == ["/proc/9/exe", "--v=2"]
     assert filters.trial_of_pod(POD, others) == []
-    assert filters.trial_of_pod({}, [("5 ", STATIC)]) == []
-
-
-@pytest.mark.parametrize(
-    "cgroups",
-    [
-        f"0::{OF_A_USER}",
-        f"0::{OF_A_USER}/kubepods-pod{HASH}.slice",  # made by the container itself
-        f"12:memory:/kubepods/pod{HASH}/{'c' * 64}\n1:name=systemd:/kubepods/pod{USERS}/x",
-        "0::/user.slice/user-1000.slice/session-2.scope",
-        "0::/",
-        "",
-    ],
-)
-def test_a_process_of_no_static_pod_is_never_run(filters: types.ModuleType, cgroups: str) -> None:
-    """Any user of the cluster or the host may start one of that name and command line."""
-    mine = SAID.replace("9", "4", 1), f"{cgroups}\n"
-    assert filters.trial_of_pod(POD, [mine]) == []
-    assert filters.trial_of_pod(POD, [mine, (SAID, STATIC)])[0] == "/proc/9/exe"
-    assert filters.of_static_pods([("4", mine[1]), ("9", STATIC)]) == ["9"]
+    assert filters.trial_of_pod({}, [{**RUNS, "command": []}]) == []
 
 
 def test_a_static_pod_whose_file_names_its_uid_is_known_by_that(filters: types.ModuleType) -> None:
     named = {**POD, "metadata": {"uid": USERS}}
-    assert filters.trial_of_pod(named, [(SAID, f"0::{OF_A_USER}\n")])[0] == "/proc/9/exe"
-    assert filters.trial_of_pod(named, [(SAID, STATIC)]) == []
+    assert filters.trial_of_pod(named, [{**RUNS, "pod": USERS}])[0] == "/proc/9/exe"
+    assert filters.trial_of_pod(named, [RUNS]) == []
+
+
+def test_another_scheduler_counts_only_where_no_static_pods_was_seen(
+    filters: types.ModuleType,
+) -> None:
+    seen = {"processes": [{"pid": "9"}], "others": ["4"]}
+    assert not filters.is_after({"processes": [], "others": ["5"]}, seen)
+    assert not filters.is_after({"processes": [{"pid": "9"}], "others": ["5"]}, seen)
+    assert filters.is_after({"processes": [{"pid": "7"}], "others": []}, seen)
+    unseen = {"processes": [], "others": ["4"]}
+    assert not filters.is_after(unseen, unseen)
+    assert filters.is_after({"processes": [], "others": ["4", "5"]}, unseen)
+    assert filters.is_after({"processes": [{"pid": "9"}], "others": []}, unseen)

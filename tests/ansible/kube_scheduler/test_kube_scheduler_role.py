@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.ansible.kube_scheduler.scheduler_host import BROKEN, FOUND, GOOD, MANIFEST, Host, Make
+from tests.ansible.kube_scheduler.trial.laid_processes import HASH
 from tests.ansible.rendering import words
 
 pytestmark = pytest.mark.long
@@ -75,7 +76,7 @@ def test_a_broken_configuration_is_taken_back(make: Make, kind: str) -> None:
     else:
         assert host.manifest.read_text() == MANIFEST
         assert not host.config.exists()
-        assert f"{host.folder}/logs/kube-system_kube-scheduler-here_1" in said
+        assert f"{host.folder}/logs/kube-system_kube-scheduler-here_{HASH}" in said
 
 
 @pytest.mark.nightly

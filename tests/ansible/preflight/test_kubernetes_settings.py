@@ -6,13 +6,15 @@ import pathlib
 import socket
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from tests.ansible import plugins
-from tests.ansible.preflight.preflight_host import play, write_program
+from tests.ansible.kube_scheduler.trial.laid_processes import USERS_POD, lay_process
+from tests.ansible.preflight.preflight_host import play
 
 filters = plugins.load("roles/preflight/filter_plugins/preflight_gates.py")
 
@@ -79,8 +81,8 @@ def test_a_host_with_cgroup_v2_passes_without_a_word(tmp_path: pathlib.Path) -> 
     assert "gpu1 has" not in words
 
 
-SCHEDULER = "7 /usr/bin/kube-scheduler --leader-elect=true"
-API_SERVER = "9 kube-apiserver --authorization-mode=Node --enable-admission-plugins=NodeRestriction"
+SCHEDULER = "/usr/bin/kube-scheduler --leader-elect=true"
+NODE, RESTRICTION = "--authorization-mode=Node", "--enable-admission-plugins=NodeRestriction"
 
 
 @pytest.mark.parametrize(
@@ -108,42 +110,57 @@ API_SERVER = "9 kube-apiserver --authorization-mode=Node --enable-admission-plug
         (f"{SCHEDULER} --feature-gates=GenericWorkload", []),
         (f"{SCHEDULER} --feature-gates", []),
         (SCHEDULER, []),
-        ("11 vi kube-scheduler.yaml --feature-gates=GenericWorkload=true", []),
-        ("", []),
     ],
 )
 def test_a_gate_is_read_as_kubernetes_reads_it(line: str, found: list[str]) -> None:
-    assert filters.gated(line) == [f"kube-scheduler has {each}" for each in found]
+    process = {"program": "kube-scheduler", "command": line.split()}
+    assert filters.gated([process]) == [f"kube-scheduler has {each}" for each in found]
 
 
 _GATES = [filters.GATE, *filters.KINDS]
-_LINES = some.lists(
-    some.builds(
-        "{0} {1} {0} --feature-gates={0},{2}={3}".format,
-        some.text(max_size=50),
-        some.sampled_from([*filters.PROGRAMS, "another"]),
-        some.sampled_from(_GATES),
-        some.sampled_from(filters.TRUE),
-    )
+_PROGRAMS = ["kube-apiserver", "kube-scheduler"]
+_LINES = some.builds(
+    "{0} --feature-gates={0},{1}={2}".format,
+    some.text(max_size=50),
+    some.sampled_from(_GATES),
+    some.sampled_from(filters.TRUE),
+)
+_PROCESSES = some.fixed_dictionaries(
+    {"program": some.sampled_from(_PROGRAMS), "command": _LINES.map(str.split)}
 )
 
 
-@given(_LINES)
-def test_any_command_lines_give_a_few_short_lines(lines: list[str]) -> None:
-    found = filters.gated("\n".join(lines))
-    assert len(found) <= len(filters.PROGRAMS) * len(_GATES) * len(filters.TRUE)
+@given(some.lists(_PROCESSES))
+def test_any_command_lines_give_a_few_short_lines(processes: list[dict[str, Any]]) -> None:
+    found = filters.gated(processes)
+    assert len(found) <= len(_PROGRAMS) * len(_GATES) * len(filters.TRUE)
     assert all(each.isascii() and len(each) < 99 for each in found)
 
 
-def control_plane(folder: pathlib.Path, scheduler: str) -> tuple[int, str]:
-    """Check a control plane with this scheduler."""
-    write_program(folder, "pgrep", f"echo '{API_SERVER}\n{scheduler}'")
-    return play(folder, "control_plane", {"preflight_kind": "control_plane"})
+def control_plane(
+    folder: pathlib.Path, scheduler: str = SCHEDULER, *flags: str, users: str = ""
+) -> tuple[int, str]:
+    """Check a control plane whose static pods these are, beside an API server of a user's pod."""
+    lay_process(folder, 7, command=tuple(scheduler.split()))
+    lay_process(folder, 9, command=("kube-apiserver", *flags))
+    lay_process(folder, 11, USERS_POD, ("kube-apiserver", *users.split()))
+    extra = json.dumps({"__kube_scheduler_proc": str(folder / "proc")})
+    variables = {"preflight_kind": "control_plane"}
+    return play(folder, "control_plane", variables, f"--extra-vars={extra}")
+
+
+@pytest.mark.long
+def test_a_users_process_does_not_speak_for_the_api_server(tmp_path: pathlib.Path) -> None:
+    status, words = control_plane(tmp_path, SCHEDULER, NODE, users=f"{NODE} {RESTRICTION}")
+    assert status != 0, words
+    assert "The API server must run with" in words
 
 
 @pytest.mark.long
 def test_a_control_plane_with_native_gangs_is_warned(tmp_path: pathlib.Path) -> None:
-    status, words = control_plane(tmp_path, f"{SCHEDULER} --feature-gates=GenericWorkload=true")
+    status, words = control_plane(
+        tmp_path, f"{SCHEDULER} --feature-gates=GenericWorkload=true", NODE, RESTRICTION
+    )
     assert status == 0, words
     assert "(feature gate GenericWorkload): kube-scheduler has GenericWorkload=true." in words
     assert "--feature-gates=GenericWorkload=false" in words
@@ -153,6 +170,7 @@ def test_a_control_plane_with_native_gangs_is_warned(tmp_path: pathlib.Path) -> 
 def test_a_control_plane_without_native_gangs_passes_without_a_word(
     tmp_path: pathlib.Path,
 ) -> None:
-    status, words = control_plane(tmp_path, SCHEDULER)
+    users = "--feature-gates=GenericWorkload=true --authorization-mode=AlwaysAllow"
+    status, words = control_plane(tmp_path, SCHEDULER, NODE, RESTRICTION, users=users)
     assert status == 0, words
     assert "GenericWorkload" not in words

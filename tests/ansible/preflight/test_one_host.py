@@ -14,6 +14,7 @@ import pytest
 from tests.ansible import api_server, layout
 from tests.ansible.api_server import node
 from tests.ansible.kube_scheduler.scheduler_host import MANIFEST, Host
+from tests.ansible.kube_scheduler.trial.laid_processes import lay_process
 from tests.ansible.rendering import ansible
 
 pytestmark = pytest.mark.long
@@ -26,15 +27,12 @@ facts = {{"service_mgr": "systemd", "systemd": systemd, "system": "Linux", "pkg_
 module = AnsibleModule(argument_spec={{}}, supports_check_mode=True)
 module.exit_json(ansible_facts={{"architecture": "{architecture}", **facts}})
 """
+API_SERVER = (
+    "kube-apiserver",
+    "--authorization-mode=Node,RBAC",
+    "--enable-admission-plugins=NodeRestriction",
+)
 PROGRAMS = {
-    "pgrep": """\
-#!/bin/sh
-case "$*" in *kube-apiserver*)
-    exec echo 9 kube-apiserver --authorization-mode=Node,RBAC \\
-        --enable-admission-plugins=NodeRestriction;;
-esac
-exec "$(dirname "$0")/pgrep-scheduler" "$@"
-""",
     "containerd": "#!/bin/sh\necho version = 3\n",
     "findmnt": "#!/bin/sh\necho shared\n",
 }
@@ -44,8 +42,8 @@ exec "$(dirname "$0")/pgrep-scheduler" "$@"
 def host(tmp_path: pathlib.Path) -> Iterator[Host]:
     """Run a scheduler as kubeadm does, beside an API server, a kubelet and containerd."""
     found = Host(tmp_path)
+    lay_process(tmp_path, 9, command=API_SERVER)
     programs = tmp_path / "bin"
-    (programs / "pgrep").rename(programs / "pgrep-scheduler")
     for name, text in PROGRAMS.items():
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
@@ -115,6 +113,7 @@ def preflight(host: Host, packages: str = "apt") -> subprocess.CompletedProcess[
     modules.mkdir()
     facts = FACTS.format(architecture=platform.machine(), packages=packages)
     (modules / "facts_of_one_host.py").write_text(facts)
+    extra = json.dumps({"__kube_scheduler_proc": str(host.folder / "proc")})
     with api_server.serving(host.folder, {"nodes": [node("one", {})]}) as kubeconfig:
         one: dict[str, Any] = {"hosts": {"one": {}}}
         groups = {"kube_control_plane": one, "gpu_nodes": one}
@@ -122,7 +121,7 @@ def preflight(host: Host, packages: str = "apt") -> subprocess.CompletedProcess[
         (host.folder / "hosts.yml").write_text(json.dumps(said))
         return ansible(
             "ansible-playbook", f"--inventory={host.folder}/hosts.yml",
-            f"--module-path={modules}", "playbooks/preflight.yml",
+            f"--module-path={modules}", f"--extra-vars={extra}", "playbooks/preflight.yml",
             programs=host.folder / "bin",
         )  # fmt: skip
 

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import NamedTuple
 
 # Renewed once a third of its time is used: a server that is away for long, or a host without power,
 # then has two thirds left. With a third left, the renewal has failed for as long.
 _THIRDS = 3
 _CLOCK_SECONDS = 3600  # by which clocks of host and API server may differ
+_LAST = 253_402_300_799  # the end of 9999: no date of Python's is later
+# Three words of base64url, RFC 7515. What is sent as a header is this or nothing.
+_TOKEN = re.compile(r"[-\w]+\.([-\w]+)\.[-\w]+", re.ASCII)
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")  # in a path
 
 
 class BadToken(ValueError):
@@ -51,8 +56,15 @@ def read(token: str) -> Claims:
     Raises:
         BadToken: it is none, or isn't bound to a Secret.
     """
+    word = _TOKEN.fullmatch(token)
+    claims = _claims(word[1]) if word else None
+    if claims is None or not _can_be(claims):
+        raise BadToken("is no token of a service account that is bound to a Secret")
+    return claims
+
+
+def _claims(payload: str) -> Claims | None:
     try:
-        payload = token.split(".")[1]
         found = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
         ours = found["kubernetes.io"]
         return Claims(
@@ -60,5 +72,11 @@ def read(token: str) -> Claims:
             str(ours["secret"]["name"]), str(ours["secret"]["uid"]),
             int(found["iat"]), int(found["exp"]),
         )  # fmt: skip
-    except (ValueError, TypeError, LookupError, RecursionError, OverflowError) as error:
-        raise BadToken("is no token of a service account that is bound to a Secret") from error
+    except (ValueError, TypeError, LookupError, RecursionError, OverflowError):
+        return None
+
+
+def _can_be(claims: Claims) -> bool:
+    """Say whether names can stand in a path, and times are dates."""
+    names = _NAME.fullmatch(claims.namespace) and _NAME.fullmatch(claims.account)
+    return bool(names) and 0 <= claims.begins < claims.ends <= _LAST

@@ -73,7 +73,11 @@ class Tokens:
 
     def _replace(self, name: str, before: str, token: str) -> None:
         """Replace a file in one step, so that each reader gets a whole token with its mode."""
-        descriptor, temporary = tempfile.mkstemp(dir=self._settings["folder"], prefix=".")
+        folder, prefix = self._settings["folder"], f".{name}."
+        for left in os.listdir(folder):
+            if left.startswith(prefix):  # of a run that was ended: it has a token
+                os.unlink(os.path.join(folder, left))
+        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=prefix)
         try:
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
                 os.fchown(descriptor, 0, grp.getgrnam(self._settings["groups"][name]).gr_gid)
