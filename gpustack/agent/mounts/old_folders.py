@@ -24,7 +24,8 @@ _MOST: Final = 8  # of one container, which starts again and again; each takes 2
 class OldFolders:
     """Replaces folders; one thread removes the old ones, and waits for tenants' writes.
 
-    The agent doesn't wait for this thread when it ends. What is left then goes with its pod.
+    The agent doesn't wait for this thread when it ends, but the kernel keeps its process until the
+    write ends (docs/decisions/0014-files-of-a-share.md). What is left then goes with its pod.
     """
 
     def __init__(self) -> None:
