@@ -39,7 +39,7 @@ All of this was tried on a simulated card; no real card has run it yet.
   of another container than now; with 3 s of GPU time and 3 points for such a PID, or for one whose
   process had ended before the agent saw it; or with a container that has processes there, which no
   record gives the card; or with processes whose container the kernel doesn't tell, because the path
-  of their cgroup is too long.
+  of their cgroup is too long. Memory is told again every 600 looks, and as soon as it has doubled.
 - **ShareExceeded**: an Event on a pod with a container that had 3 s of GPU time beyond its share
   and 3 points, as the driver counts. Where `collect_gpu_time` says that this count is good, the
   container's launches wait until that is paid, and it has the card in slices from then on. Where
@@ -56,7 +56,7 @@ All of this was tried on a simulated card; no real card has run it yet.
 - An Event is there for an hour. What lasts, or was found in the last ten minutes, stands at its pod
   on the extender's page, in `gpustack get pods` and in `gpustack explain POD`
   ([the node's annotation](reference/nodes.md) has it); UnexplainedUse, which is no pod's, doesn't,
-  but comes again while processes stay that no record gives the card.
+  but comes again while that memory stays, or processes that no record gives the card.
 - **unaccounted**: memory that the driver sees of a container, outside its ledger. It
   counts against the share, so that the container's next honest request is refused, and it is a
   metric.

@@ -117,19 +117,6 @@ def load(fd: int) -> None:
         os.posix_fadvise(fd, offset, _AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
 
 
-def fetch(path: pathlib.Path) -> None:
-    """Read a ledger into memory, and wait for the disk; no process of its tenant may run.
-
-    Raises:
-        OSError: it can't be read.
-    """
-    fd = open_ledger(path)
-    try:
-        os.pread(fd, ledger.FILE_BYTES, 0)
-    finally:
-        os.close(fd)
-
-
 def read_open_ledger(
     fd: int, *, clock: Callable[[], float] = time.thread_time
 ) -> tuple[ledger.LedgerReading, bytes, tuple[int, ...]]:

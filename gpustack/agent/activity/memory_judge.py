@@ -27,6 +27,9 @@ _LEAST_ROOM_BYTES: Final = 256 << 20
 _ROOM_PART: Final = 16
 # The driver's own beside its reserve, and what it shows for no process: less on an idle card.
 _LEAST_UNOWNED_BYTES: Final = 512 << 20
+# Looks, after which it is told again, and at once where it has doubled: an Event is there for an
+# hour, and a tenant may begin with little.
+_AGAIN: Final = 600
 
 
 class MemoryJudge(UnaccountedMemory):
@@ -34,7 +37,7 @@ class MemoryJudge(UnaccountedMemory):
 
     Args:
         escapes: reports.
-        tell_unowned: takes a card with memory of no process, and its bytes, once while it lasts.
+        tell_unowned: takes a card with memory of no process, and its bytes; again while it lasts.
         tell_stranger: takes a card, a container, and what that has of it, the two in words.
         has_memory: whether a process, by its host PID, has its memory still.
 
@@ -56,7 +59,7 @@ class MemoryJudge(UnaccountedMemory):
         self.escapes = escapes
         self._tell_unowned = tell_unowned
         self.tell_stranger = tell_stranger
-        self._told = frozenset[str]()
+        self._told: dict[str, tuple[int, int]] = {}  # by card: bytes, and looks since
         self._unowned: dict[str, tuple[int, ...]] = {}
         self.unowned_bytes: Mapping[str, int] = {}  # replaced, for another thread reads it
         self._heads: dict[Owner, bytes | None] = {}
@@ -99,9 +102,13 @@ class MemoryJudge(UnaccountedMemory):
         much = {
             uuid: each for uuid, each in self.unowned_bytes.items() if each > _LEAST_UNOWNED_BYTES
         }
-        for uuid in much.keys() - self._told:
-            self._tell_unowned(uuid, much[uuid])
-        self._told = frozenset(much)
+        before, self._told = self._told, {}
+        for uuid, unowned_bytes in much.items():
+            told_bytes, looks = before.get(uuid, (0, 0))
+            if unowned_bytes >= 2 * told_bytes or looks == _AGAIN:
+                self._tell_unowned(uuid, unowned_bytes)
+                told_bytes, looks = unowned_bytes, 0
+            self._told[uuid] = told_bytes, looks + 1
 
     def _uncounted(self, pids: Collection[int], ledger: LedgerReading | None, uuid: str) -> int:
         """Return how many of a card's processes lack a slot, which each has while it has memory.

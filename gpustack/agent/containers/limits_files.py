@@ -5,14 +5,14 @@ all to write. The files are mounted one by one, so they are made once and from t
 place: a mounted file doesn't follow a rename. A pod's folders go when the pod does.
 
 A folder is a tmpfs with room for exactly these files. Of a file that a container has mounted no
-second one fits there: what has to be made anew is made in a new tmpfs, all three together.
+second one fits there: what has to be made anew is made in a new tmpfs, all three together; or in a
+new folder of the host's disk, for a file that is replaced there waits for a write to the old one.
 """
 
 import contextlib
 import functools
 import logging
 import pathlib
-import shutil
 import stat
 import threading
 from collections.abc import Callable
@@ -21,6 +21,7 @@ from typing import TypeVar
 from gpustack.adapters import mapped
 from gpustack.adapters.mount_helper import MountError
 from gpustack.agent.containers.held_files import HeldFiles
+from gpustack.agent.mounts.old_folders import remove_folder
 from gpustack.agent.mounts.share_mounts import ShareMounts
 from gpustack.model.errors import GpustackError
 from gpustack.model.placement import ContainerPlacement
@@ -117,8 +118,8 @@ class LimitsFiles:
                 if _is_missing(mapped.read_ledger, folder / "ledger", idle, layout):
                     missing.add("ledger")
                 _refuse_newer(folder, lambda: missing and two_slot_page.check_layout(layout))
-                renews = bool(missing) and (missing == _ALL_FILES or idle())
-                if renews and self._mounts.renew(folder, self.held.let_go):
+                if missing and (missing == _ALL_FILES or idle()):
+                    self._mounts.renew(folder, self.held.let_go)
                     missing.update(_ALL_FILES)
                 if "limits" in missing:
                     mapped.create_limits(folder / "limits", limits, layout=layout)
@@ -175,7 +176,7 @@ class LimitsFiles:
         folder = self._root / pod_uid
         try:
             self._mounts.remove(folder, self.held.let_go)
-            shutil.rmtree(folder)
+            remove_folder(folder)
         except FileNotFoundError:
             return
         except (OSError, MountError) as error:
@@ -288,11 +289,9 @@ def _is_missing(
     try:
         return _read(read, path, idle, layout) is None
     except mapped.BusyLedgerError:
-        if not idle():
-            return False
-        # As after a boot. Nothing of the container runs: this waits for the disk alone.
-        mapped.fetch(path)
-        return _read(read, path, idle, layout) is None
+        # It is not in memory, as after a boot, or a tenant writes to it for as long as it likes.
+        # Nothing of the container runs, so all that it would say is a debt of at most seconds.
+        return idle()
     except LimitsFilesError as error:
         logger.debug("left as it is: %s", error)  # an Event on its pod names the damage
         return False

@@ -43,13 +43,17 @@ class NodeEvents:
         )
 
     def tell_unowned(self, uuid: str, unowned_bytes: int) -> None:
-        """Tell of a card's memory that the driver shows for no process."""
+        """Tell of a card's memory that the driver shows for no process.
+
+        What has doubled is another topic: it is written within the same minute.
+        """
         text = (
             f"{unowned_bytes >> 20} MiB of card {uuid} are in use that the driver shows for no"
-            " process: memory whose maker exported it and ended, and that others hold open"
+            " process: memory that was exported, and that descriptors keep alone"
         )
         logger.warning("%s: %s", UNEXPLAINED, text)
-        self._write(UNEXPLAINED, text, warning=True, topic=f"{UNEXPLAINED}/{uuid}")
+        topic = f"{UNEXPLAINED}/{uuid}/{unowned_bytes.bit_length()}"
+        self._write(UNEXPLAINED, text, warning=True, topic=topic)
 
     def tell_stranger(self, uuid: str, container: str, what: str) -> None:
         """Tell what a container has of a card that no share of its own answers for."""

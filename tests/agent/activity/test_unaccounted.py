@@ -150,6 +150,30 @@ def test_memory_of_no_process_is_shown_and_said_once_while_it_lasts(stage: Stage
     assert len(stage.events) == 2
 
 
+def test_memory_of_no_process_that_doubles_is_said_at_once(stage: Stage) -> None:
+    """The recorder drops a second Event of a topic within a minute."""
+    stage.share("one")
+    for unowned_bytes in (600 * MIB, 79 << 30, 600 * MIB, 79 << 30):
+        stage.nvml.unowned[CARD.uuid] = unowned_bytes
+        for _ in range(10):
+            stage.sampler.look()
+    assert [str(event.message).split(" of ")[0] for event in stage.events] == [
+        "600 MiB",
+        f"{79 << 10} MiB",
+    ]
+    assert len({event.topic for event in stage.events}) == 2
+
+
+def test_memory_of_no_process_that_stays_is_said_again(stage: Stage) -> None:
+    stage.share("one")
+    memory = stage.sampler.memory
+    for unowned_bytes, looks, said in ((5 << 30, 602, 1), (6 << 30, 600, 2), (6 << 30, 600, 3)):
+        for _ in range(looks):
+            memory.take_unowned({CARD.uuid: unowned_bytes})
+        assert len(stage.events) == said
+    assert "6144 MiB" in str(stage.events[-1].message)
+
+
 def test_what_a_driver_keeps_for_itself_is_shown_and_not_said(stage: Stage) -> None:
     stage.share("one")
     stage.nvml.unowned[CARD.uuid] = 400 * MIB

@@ -232,6 +232,18 @@ def test_a_folder_whose_removal_waits_keeps_no_allocate_waiting(host: Host) -> N
     host.wait_until(lambda: not host.folder(pod, "c0").exists())
 
 
+def test_a_start_with_a_damaged_ledger_keeps_no_allocate_waiting(host: Host) -> None:
+    """As above, and the ledger's container starts again meanwhile."""
+    host.start_agent()
+    pod = host.share("again", 1)
+    host.kubelet.admit(pod)
+    ledger = host.folder(pod, "c0") / "ledger"
+    ledger.write_bytes(bytes(ledger.stat().st_size))
+    with inode_lock.held(ledger, alone=True):
+        host.kubelet.start_container(pod, "c0", CORE)
+        assert card_of(host.kubelet.admit(host.whole_card("next", 0))["c0"]) == "/dev/nvidia0"
+
+
 @pytest.mark.parametrize("shown", [False, True], ids=["deleted", "failed"])
 def test_a_slow_runtime_keeps_allocate_for_a_bounded_time(host: Host, shown: bool) -> None:
     """Thirty pods have ended a moment ago, and each answer about containers takes a second."""

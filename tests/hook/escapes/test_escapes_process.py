@@ -107,10 +107,12 @@ def test_graphs_are_gated(container: Container) -> None:
 
 
 @escape(
-    "Virtual memory that is exported and imported while its maker lives",
+    "Virtual memory that is exported and imported by the exported descriptor itself, while its"
+    " maker lives",
     Outcome.CLOSED,
     "its maker is charged, and its importer is not charged a second time; memory that the"
-    " descriptor of its last export keeps stays charged while that is open",
+    " descriptor of its last export keeps stays charged while that is open. For a duplicate of it"
+    " see below",
 )
 def test_memory_is_charged_to_its_maker_and_not_to_its_importer(container: Container) -> None:
     free = container.client(

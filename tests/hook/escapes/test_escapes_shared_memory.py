@@ -1,7 +1,8 @@
-"""Memory that its maker leaves to others: charged while it lives, reported after that."""
+"""Memory that descriptors keep: charged while its maker has it, reported after that."""
 
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -38,6 +39,32 @@ def test_memory_whose_maker_ended_is_charged_to_no_process(container: Container)
             holder.communicate("\n", timeout=30)
 
 
+@escape(
+    "Virtual memory that is exported, and kept by a duplicate of the exported descriptor (dup,"
+    " fork, or sent to another process) once its maker has closed that and released the memory",
+    Outcome.REPORTED,
+    "the charge ends with the descriptor that the export returned, for the hook is told of no"
+    " duplicate: one process can take the whole card's memory so. The driver shows it for no"
+    " process, and the event UnexplainedUse on the node names card and amount, and no container."
+    " Once the process imports the duplicate, it counts as unaccounted, and MemoryAboveShare names"
+    " what is above the share",
+)
+@pytest.mark.parametrize("imported", [False, True], ids=["kept", "imported"])
+def test_a_duplicate_of_an_export_keeps_memory_uncharged(
+    container: Container, *, imported: bool
+) -> None:
+    with container.start(FAMILIES + f"imported = {imported}\n" + DUPLICATES) as maker:
+        assert first_line(maker) == "released"
+        # four times half of a share of 2 GiB
+        taken_bytes = 4 * 1000 * MIB
+        assert container.use().used_bytes == CONTEXT_BYTES
+        assert lost(container) == CONTEXT_BYTES + taken_bytes
+        shown, unowned = (taken_bytes, 0) if imported else (0, taken_bytes)
+        assert shown_bytes(container) == {maker.pid: CONTEXT_BYTES + shown}
+        assert unowned_bytes(container) == unowned
+        maker.communicate("\n", timeout=30)
+
+
 def shown_bytes(container: Container) -> dict[int, int]:
     """Return what NVML says of the card's processes, by PID."""
     smi = str(container.simgpu.with_name("nvidia-smi"))
@@ -72,6 +99,19 @@ socket.send_fds(listener.accept()[0], [b"x"], [shared.value])
 input()
 """
 )
+DUPLICATES = textwrap.dedent("""
+    kept = []
+    for _ in range(4):
+        made, again, shared = created(1000 * MIB), u64(), ctypes.c_int()
+        call("cuMemExportToShareableHandle", byref(shared), made, 1, u64(0))
+        kept.append(os.dup(shared.value))
+        os.close(shared.value)
+        call("cuMemRelease", made)
+        if imported:
+            call("cuMemImportFromShareableHandle", byref(again), handle(kept[-1]), 1)
+            os.close(kept.pop())
+    stop("released")
+""")
 HOLDER = (
     FAMILIES
     + """
