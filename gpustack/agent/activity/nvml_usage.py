@@ -236,7 +236,7 @@ class NvmlUsage:
         for pid in pids:
             owner = owner_of(pid)
             # A child that has inherited its descriptors keeps what an ended process held.
-            has_ended = owner is None and self._owners.identity(pid) is None
+            has_ended = owner is None and self._owners.has_ended(pid)
             found[pid] = before.get(pid) or (NOBODY if has_ended else owner)
         self._shown[uuid] = found
         return found
