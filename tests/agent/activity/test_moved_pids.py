@@ -179,3 +179,19 @@ def test_a_pid_that_was_a_zombies_at_first_is_no_later_ones(stage: Stage) -> Non
         stage.sampler.look()
     assert stage.card("honest").unaccounted_bytes == 0
     assert {each.kind for each in stage.events} <= {"Node"}
+
+
+def test_a_look_for_short_processes_gives_no_neighbour_a_moved_pid(stage: Stage) -> None:
+    """Nor does the card's last word on it, once nobody has its descriptors any more."""
+    taker, honest = stage.share("taker"), stage.share("honest", cores=20)
+    brief, pid = (stage.process(taker, memory_bytes=0) for _ in range(2))
+    stage.end(brief)
+    second = Second(stage)
+    second.passes((brief, 1))
+    assert stage.usage.pause_seconds < 1, "it looks for short ones"
+    move(stage, pid, honest)
+    stage.now_ns += SECOND_NS // 2
+    stage.usage.look_for_short_processes()
+    stage.end(pid)
+    second.passes((pid, 85))
+    assert stage.card("honest").busy_ns == 0
