@@ -127,3 +127,39 @@ def test_a_cgroup_that_cannot_be_read_is_not_taken_for_the_hosts(tmp_path: pathl
     (tmp_path / "7" / "cgroup").mkdir(parents=True)  # as a path that is longer than a page
     assert container_of(7, proc=tmp_path) == HIDDEN
     assert processes_beside(7, proc=tmp_path) == frozenset()
+
+
+AT_ROOT = "4:memory:/\n0::/\n"
+
+
+def write_threads(proc: pathlib.Path, cgroups: list[str], *, ended: int) -> None:
+    """Make a process with these cgroups of its threads, of which some have ended, as v1 has it."""
+    for number, text in enumerate(cgroups):
+        thread = proc / "7" / "task" / str(7 + number)
+        thread.mkdir(parents=True)
+        flags = 0x40800C if number < ended else 0x400040  # field 9, as Linux 6.18 has it
+        (thread / "stat").write_text(f"7 (a ) b) R 1 2 3 4 5 {flags} 6 7\n")
+        (thread / "cgroup").write_text(text)
+    (proc / "7" / "cgroup").write_text(cgroups[0])
+
+
+def test_a_process_whose_main_thread_ended_is_traced_by_another(tmp_path: pathlib.Path) -> None:
+    proc, own = tmp_path / "proc", tmp_path / "cgroup" / "memory" / "pod1" / ID
+    write_threads(proc, [AT_ROOT, f"4:memory:/pod1/{ID}\n0::/\n"], ended=1)
+    own.mkdir(parents=True)
+    (own / "cgroup.procs").write_text("7\n8\n")
+    assert container_of(7, proc=proc) == ID
+    assert processes_beside(7, proc=proc, cgroups=tmp_path / "cgroup") == {7, 8}
+
+
+def test_many_ended_threads_are_not_taken_for_the_hosts(tmp_path: pathlib.Path) -> None:
+    """A tracer keeps them listed: the living one behind them is not looked for."""
+    write_threads(tmp_path, [AT_ROOT] * 9, ended=9)
+    assert container_of(7, proc=tmp_path) == HIDDEN
+
+
+@pytest.mark.parametrize("ended", [0, 1])
+def test_a_living_thread_of_the_host_is_believed(tmp_path: pathlib.Path, ended: int) -> None:
+    own = "4:memory:/\n0::/system.slice/x.service\n"
+    write_threads(tmp_path, [AT_ROOT] * ended + [own] * 20, ended=ended)
+    assert container_of(7, proc=tmp_path) is None

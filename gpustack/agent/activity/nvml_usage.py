@@ -135,8 +135,7 @@ class NvmlUsage:
         owner_of = self._owners.now()
         for uuid in self._unseen:
             try:
-                for each in self._nvml.processes(uuid):
-                    self._seen[each.pid] = owner_of(each.pid), now
+                self._see(uuid, self._nvml.processes(uuid), owner_of)
             except NvmlError as error:
                 logger.debug("card says nothing of its processes uuid=%s: %s", uuid, error)
 
@@ -196,11 +195,10 @@ class NvmlUsage:
     ) -> int:
         """Fill in a card's containers; returns the memory of processes that are nobody's."""
         now, lost = self._clock(), 0
-        firsts = self._firsts(uuid, (each.pid for each in processes), owner_of)
+        firsts = self._see(uuid, processes, owner_of)
         for each in processes:
             owner, first = owner_of(each.pid), firsts[each.pid]
             if first in (None, owner):
-                self._seen[each.pid] = owner, now
                 if owner is not None:
                     busy_ns = times.get(each.pid, 0)
                     sights[owner] = sights[owner].plus(
@@ -208,8 +206,6 @@ class NvmlUsage:
                     )
                 continue
             lost += each.memory_bytes
-            if owner is not None:
-                self._seen[each.pid] = None, now
             if each.pid in times:
                 busy_ns = times[each.pid]
                 if owner is None and first not in (None, NOBODY):
@@ -228,6 +224,22 @@ class NvmlUsage:
                 sights[owner] = sights[owner].plus_ended(times[pid])
         return lost
 
+    def _see(
+        self,
+        uuid: str,
+        processes: Sequence[GpuProcess],
+        owner_of: Callable[[int], Owner | None],
+    ) -> Mapping[int, Owner | None]:
+        """Remember whose time that of a card's PIDs is; returns their first owners."""
+        now, firsts = self._clock(), self._firsts(uuid, (each.pid for each in processes), owner_of)
+        for pid, first in firsts.items():
+            owner = owner_of(pid)
+            if first in (None, owner):
+                self._seen[pid] = owner, now
+            elif owner is not None:
+                self._seen[pid] = None, now  # it has moved
+        return firsts
+
     def _firsts(
         self, uuid: str, pids: Iterable[int], owner_of: Callable[[int], Owner | None]
     ) -> Mapping[int, Owner | None]:
@@ -236,7 +248,7 @@ class NvmlUsage:
         for pid in pids:
             owner = owner_of(pid)
             # A child that has inherited its descriptors keeps what an ended process held.
-            has_ended = owner is None and self._owners.identity(pid) is None
+            has_ended = owner is None and self._owners.has_ended(pid)
             found[pid] = before.get(pid) or (NOBODY if has_ended else owner)
         self._shown[uuid] = found
         return found

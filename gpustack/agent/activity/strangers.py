@@ -104,7 +104,10 @@ class Strangers:
 def _words(owner: Owner, records: Collection[PodRecord]) -> str:
     uid, name = owner
     if owner == HIDDEN:
-        return "a process whose cgroup can't be read, because its path is too long,"
+        return (
+            "a process whose cgroup can't be read, because its path is too long or its first"
+            " threads have ended,"
+        )
     if owner == NOBODY:
         return "a process that has ended before the agent saw it"
     pod = next((f"{one.namespace}/{one.name}" for one in records if one.uid == uid), "")

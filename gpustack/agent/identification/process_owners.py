@@ -86,6 +86,16 @@ class ProcessOwners:
         known = self._processes.get(pid)
         return process.identity(pid, proc=self._proc) if known is None else known.identity
 
+    def has_ended(self, pid: int) -> bool:
+        """Say whether the process that `now`'s function was asked about has ended.
+
+        A zombie has, and so has one whose PID another process has got since.
+        """
+        lives = process.has_memory(pid, proc=self._proc) and process.is_same(
+            self.identity(pid), process.identity(pid, proc=self._proc)
+        )
+        return not lives
+
     def _container_of(self, pid: int) -> str:
         identity, known = process.identity(pid, proc=self._proc), self._processes.get(pid)
         if known is None or identity is None or known.identity != identity:

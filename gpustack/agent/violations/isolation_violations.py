@@ -116,8 +116,8 @@ class IsolationViolations(ViolationReports):
         good = self._still_good(before, pids)
         others = frozenset(pids).difference(reported, good)
         identities = {pid: self._identity(pid) for pid in others}
-        fresh = self._look(share, others, before.looked)
-        looked, passed = others & before.looked.union(fresh), others.difference(fresh)
+        fresh, tried = self._look(share, others, before.looked)
+        looked, passed = others & before.looked.union(tried), others.difference(fresh)
         maps = {pid: files for pid, files in fresh.items() if files is not None}
         hooks = _files(self._hooks.glob(f"*/{_HOOK}")) if maps else frozenset()
         own = _files(share.folder / name for name in _OWN_FILES) if maps else frozenset()
@@ -180,11 +180,16 @@ class IsolationViolations(ViolationReports):
 
     def _look(
         self, share: Share, pids: Collection[int], last: Collection[int]
-    ) -> dict[int, frozenset[MappedFile] | None]:
-        """Return the mappings of as many processes as a container's time allows."""
+    ) -> tuple[dict[int, frozenset[MappedFile] | None], set[int]]:
+        """Return the mappings of as many processes as a container's time allows.
+
+        And all that were tried: those whose maps don't come take their turn with the others.
+        """
         found: dict[int, frozenset[MappedFile] | None] = {}
+        tried: set[int] = set()
         busy, until = 0, self._clock() + _LOOK_SECONDS
         for pid in sorted(pids, key=lambda pid: (pid in last, pid)):
+            tried.add(pid)
             try:
                 found[pid] = self._mapped(pid, share.owner)
             except MapsBusyError as error:
@@ -193,7 +198,7 @@ class IsolationViolations(ViolationReports):
                     logger.warning("not looked at for now share=%s: %s", share.full_name, error)
             if busy == _MOST_BUSY or self._clock() > until:
                 break
-        return found
+        return found, tried
 
     def _mapped(self, pid: int, owner: Owner) -> frozenset[MappedFile] | None:
         return self._maps.of(pid, owner)

@@ -22,6 +22,8 @@ from gpustack.model.errors import GpustackError
 # The most mappings that the kernel allows take half of it.
 _WAIT_SECONDS: Final = 0.1
 _MOST_THREADS: Final = 256
+# Where containers have filled those together, each other one still has a thread of its own.
+_MOST_WITH_FIRSTS: Final = 2 * _MOST_THREADS
 _MOST_OF_ONE: Final = 32  # container: it keeps no other's from being read
 
 
@@ -33,7 +35,8 @@ class SeenProcesses:
         reported: processes that have been reported, with their identity, where they have one,
             and the reason; they aren't looked at again.
         strange: processes that lacked its files: reported when they still do at the next look.
-        looked: processes that have been looked at, until all have been: the others come first.
+        looked: processes that have been looked at, or tried in vain, until all have been: the
+            others come first.
         good: processes that map its files, with their identity and the time of the next look.
     """
 
@@ -115,4 +118,5 @@ class MapsReader:
 
     def _is_full(self, owner: Owner) -> bool:
         own = sum(each.owner == owner for each in self._late.values())
-        return own >= _MOST_OF_ONE or len(self._late) >= _MOST_THREADS
+        most = _MOST_THREADS if own else _MOST_WITH_FIRSTS
+        return own >= _MOST_OF_ONE or len(self._late) >= most

@@ -120,7 +120,8 @@ FINDINGS: Final = (
         reason="UnexplainedUse",
         acts="",
         why="another container has handed it the card, and no limits are its own; of a cgroup whose"
-        " path is too long nobody can tell whose it is: an Event on the node",
+        " path is too long, or a process whose first threads have ended, the kernel doesn't tell"
+        " whose it is: an Event on the node",
     ),
 )
 """What the agent finds, in the order of the page."""
