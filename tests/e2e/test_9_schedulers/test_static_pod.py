@@ -74,7 +74,7 @@ def test_drift_finds_a_manifest_that_kubeadm_wrote_anew(
     site.playbook("site", *THE_ROLE)  # with the settings that drift.yml is told, too
     ours = site.on("cp1", "cat", static_pod.MANIFEST)
     assert differences(site, tmp_path, STATIC) == {}
-    site.on("cp1", "sh", "-c", f"cat > {static_pod.MANIFEST} <<'END'\n{found}\nEND")
+    site.on("cp1", "sh", "-c", f"cat > {static_pod.MANIFEST} <<'END'\n{found}END")
     # The manifest, and what is kept of it as it was found.
     assert differences(site, tmp_path, STATIC) == {"cp1": ["kube_scheduler"] * 2}
     site.playbook("site", *THE_ROLE)
