@@ -69,6 +69,8 @@ def command(
             "HOME": str(home),
             "LANG": "C.UTF-8",
             "ANSIBLE_HOME": str(home),
+            # as docs/operations.md asks of who uses the collection
+            "ANSIBLE_INJECT_FACT_VARS": "False",
             "ANSIBLE_COLLECTIONS_PATH": str(folder),
             **more,
         },
