@@ -1,7 +1,9 @@
 """Filters that find other programs that give out the same cards.
 
-Each returns findings, `{"name": ..., "text": ...}`; a site accepts one by its name. They judge the
-output of a host's commands and lists of the API server, and run no command themselves.
+Each returns findings, `{"name": ..., "text": ...}`; a site accepts one by its name. A DaemonSet's
+has its namespace and name in it, KIND/NAMESPACE/NAME: a user may make one of any name, and who
+accepts that accepts no other. They judge the output of a host's commands and lists of the API
+server, and run no command themselves.
 """
 
 import json
@@ -73,11 +75,25 @@ TEXTS = {
     ),
 }
 
+# Kinds of findings that a DaemonSet may be, and the role kube_scheduler's own finding.
+DAEMONSETS = ("nvidia-device-plugin", "nvidia-gpu-operator", "nvidia-dra-driver", "gpu-manager")
+OF_SCHEDULERS = "gpu-admission-account"
+_OBJECT = r"[a-z0-9][a-z0-9.-]*"
+_NAME = re.compile(
+    rf"{'|'.join([*TEXTS, OF_SCHEDULERS])}|(?:{'|'.join(DAEMONSETS)})/{_OBJECT}/{_OBJECT}"
+)
 
-def finding(name: str, what: str) -> Finding:
-    """Return a finding of this name; `what` names the program and its place."""
-    text = TEXTS[name].format(what=what, environment=BY_ENVIRONMENT[0], mounts=BY_MOUNTS[0])
-    return {"name": name, "text": text}
+
+def finding(kind: str, what: str, place: str = "") -> Finding:
+    """Return a finding of this kind.
+
+    Args:
+        kind: a key of `TEXTS`.
+        what: names the program and its place.
+        place: NAMESPACE/NAME of a DaemonSet.
+    """
+    text = TEXTS[kind].format(what=what, environment=BY_ENVIRONMENT[0], mounts=BY_MOUNTS[0])
+    return {"name": f"{kind}/{place}" if place else kind, "text": text}
 
 
 def socket_findings(paths: Iterable[str], *, our_agent: bool) -> list[Finding]:
@@ -194,7 +210,7 @@ def cluster_findings(
         kind = _kind(each)
         where = f"{each['metadata']['namespace']}/{each['metadata']['name']}"
         if kind and any(_selects(each, node["metadata"]) for node in nodes):
-            found.append(finding(kind, f"DaemonSet {where} runs on our GPU hosts"))
+            found.append(finding(kind, f"DaemonSet {where} runs on our GPU hosts", where))
         elif (
             kind == "gpu-manager"
             and lists.get("policies")
@@ -250,7 +266,7 @@ def _fits(wanted: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def _kind(daemonset: Mapping[str, Any]) -> str:
-    """Return the name of the finding that a DaemonSet is, empty for one of no concern."""
+    """Return the kind of finding that a DaemonSet is, empty for one of no concern."""
     name = daemonset["metadata"]["name"]
     template = daemonset["spec"]["template"]
     # without tag and digest; a registry may have a port
@@ -277,8 +293,18 @@ def _kind(daemonset: Mapping[str, Any]) -> str:
 
 
 def unaccepted(findings: Iterable[Finding], accepted: Sequence[str]) -> list[str]:
-    """Return the findings that a site hasn't accepted, as lines for people."""
-    return [f"{each['name']}: {each['text']}." for each in findings if each["name"] not in accepted]
+    """Return the findings that a site hasn't accepted, as lines for people.
+
+    A name that no finding has is one, too: it would accept nothing.
+    """
+    strangers = [
+        f"preflight_accepted_findings: {each} is the name of no finding (docs/operations.md)."
+        for each in accepted
+        if not _NAME.fullmatch(each)
+    ]
+    return strangers + [
+        f"{each['name']}: {each['text']}." for each in findings if each["name"] not in accepted
+    ]
 
 
 class FilterModule:
