@@ -1,9 +1,8 @@
 """Filters that find other programs that give out the same cards.
 
-Each returns findings, `{"name": ..., "text": ...}`; a site accepts one by its name. A DaemonSet's
-has its namespace and name in it, KIND/NAMESPACE/NAME: a user may make one of any name, and who
-accepts that accepts no other. They judge the output of a host's commands and lists of the API
-server, and run no command themselves.
+Each returns findings, `{"name": ..., "text": ...}`; a site accepts one by its name, in which a
+DaemonSet's has its own. They judge the output of a host's commands and lists of the API server,
+and run no command themselves.
 """
 
 import json
@@ -75,23 +74,9 @@ TEXTS = {
     ),
 }
 
-# Kinds of findings that a DaemonSet may be, and the role kube_scheduler's own finding.
-DAEMONSETS = ("nvidia-device-plugin", "nvidia-gpu-operator", "nvidia-dra-driver", "gpu-manager")
-OF_SCHEDULERS = "gpu-admission-account"
-_OBJECT = r"[a-z0-9][a-z0-9.-]*"
-_NAME = re.compile(
-    rf"{'|'.join([*TEXTS, OF_SCHEDULERS])}|(?:{'|'.join(DAEMONSETS)})/{_OBJECT}/{_OBJECT}"
-)
-
 
 def finding(kind: str, what: str, place: str = "") -> Finding:
-    """Return a finding of this kind.
-
-    Args:
-        kind: a key of `TEXTS`.
-        what: names the program and its place.
-        place: NAMESPACE/NAME of a DaemonSet.
-    """
+    """Return a finding: `what` names the program, `place` is a DaemonSet's NAMESPACE/NAME."""
     text = TEXTS[kind].format(what=what, environment=BY_ENVIRONMENT[0], mounts=BY_MOUNTS[0])
     return {"name": f"{kind}/{place}" if place else kind, "text": text}
 
@@ -292,21 +277,6 @@ def _kind(daemonset: Mapping[str, Any]) -> str:
     return ""
 
 
-def unaccepted(findings: Iterable[Finding], accepted: Sequence[str]) -> list[str]:
-    """Return the findings that a site hasn't accepted, as lines for people.
-
-    A name that no finding has is one, too: it would accept nothing.
-    """
-    strangers = [
-        f"preflight_accepted_findings: {each} is the name of no finding (docs/operations.md)."
-        for each in accepted
-        if not _NAME.fullmatch(each)
-    ]
-    return strangers + [
-        f"{each['name']}: {each['text']}." for each in findings if each["name"] not in accepted
-    ]
-
-
 class FilterModule:
     """Ansible's entry point."""
 
@@ -316,5 +286,4 @@ class FilterModule:
             "preflight_sockets": socket_findings,
             "preflight_runtime": runtime_findings,
             "preflight_cluster": cluster_findings,
-            "preflight_unaccepted": unaccepted,
         }

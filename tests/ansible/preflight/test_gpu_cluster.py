@@ -9,6 +9,7 @@ from tests.ansible import plugins
 from tests.ansible.api_server import OFFICIAL, daemonset, device_class, node
 
 filters = plugins.load("roles/preflight/filter_plugins/preflight_gpu_software.py")
+accepting = plugins.load("roles/preflight/filter_plugins/preflight_accepted.py")
 
 
 RESOURCES = ("tencent.com/vcuda-core", "tencent.com/vcuda-memory")
@@ -74,7 +75,7 @@ def test_who_accepts_a_users_daemonset_still_hears_of_nvidias() -> None:
     }  # fmt: skip
     found = filters.cluster_findings(lists, ["gpu1"], RESOURCES)
     accepted = ["nvidia-device-plugin", "nvidia-device-plugin/team/nvidia-device-plugin"]
-    [left] = filters.unaccepted(found, accepted)
+    [left] = accepting.unaccepted(found, accepted)
     assert left.startswith("nvidia-device-plugin/kube-system/nvidia-device-plugin: DaemonSet kube-")
 
 
@@ -82,7 +83,7 @@ def test_who_accepts_a_users_daemonset_still_hears_of_nvidias() -> None:
     "name", ["nvidia", "nvidia-runtime-class/a/b", "gpu-manager/a", "gpu-manager/a/b/c", ""]
 )
 def test_a_name_that_no_finding_has_is_refused(name: str) -> None:
-    [said] = filters.unaccepted([], [name, "gpu-manager/a/b", "gpu-admission-account"])
+    [said] = accepting.unaccepted([], [name, "gpu-manager/a/b", "gpu-admission-account"])
     assert f"preflight_accepted_findings: {name} is the name of no finding" in said
 
 
