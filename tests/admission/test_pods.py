@@ -193,6 +193,21 @@ def test_a_share_that_mounts_over_ours_or_above_is_refused(site: Site, path: str
         assert offered(50, beside) == ""
 
 
+@pytest.mark.parametrize("path", ["/etc/ld.so.preload", "/etc", "//etc/vcuda/x", "/proc/self/root"])
+def test_a_share_whose_block_device_hides_ours_is_refused(site: Site, path: str) -> None:
+    volumes = [{"name": "any", "persistentVolumeClaim": {"claimName": "any"}}]
+
+    def offered(cores: int, where: str) -> str:
+        devices = [{"name": "any", "devicePath": where}]
+        one = container("main", cores, 32 if cores < 100 else 0, volumeDevices=devices)
+        return site.denied(pod(one, volumes=volumes))
+
+    assert f"container main: volumeDevices: devicePath {path}: " in offered(50, path)
+    assert offered(100, path) == ""
+    for beside in ("/dev/sdx", "/etc/vcudata", "/proc/meminfo"):
+        assert offered(50, beside) == ""
+
+
 @pytest.mark.parametrize("path", ["/etc/ld.so.preload", "etc/vcuda/limits", "/run/../etc/vcuda/x"])
 def test_a_share_whose_message_file_hides_ours_is_refused(site: Site, path: str) -> None:
     def offered(cores: int, where: str) -> str:

@@ -1,7 +1,8 @@
 """Filters that find other programs that give out the same cards.
 
-Each returns findings, `{"name": ..., "text": ...}`; a site accepts one by its name. They judge the
-output of a host's commands and lists of the API server, and run no command themselves.
+Each returns findings, `{"name": ..., "text": ...}`; a site accepts one by its name, in which a
+DaemonSet's has its own. They judge the output of a host's commands and lists of the API server,
+and run no command themselves.
 """
 
 import json
@@ -74,10 +75,10 @@ TEXTS = {
 }
 
 
-def finding(name: str, what: str) -> Finding:
-    """Return a finding of this name; `what` names the program and its place."""
-    text = TEXTS[name].format(what=what, environment=BY_ENVIRONMENT[0], mounts=BY_MOUNTS[0])
-    return {"name": name, "text": text}
+def finding(kind: str, what: str, place: str = "") -> Finding:
+    """Return a finding: `what` names the program, `place` is a DaemonSet's NAMESPACE/NAME."""
+    text = TEXTS[kind].format(what=what, environment=BY_ENVIRONMENT[0], mounts=BY_MOUNTS[0])
+    return {"name": f"{kind}/{place}" if place else kind, "text": text}
 
 
 def socket_findings(paths: Iterable[str], *, our_agent: bool) -> list[Finding]:
@@ -194,7 +195,7 @@ def cluster_findings(
         kind = _kind(each)
         where = f"{each['metadata']['namespace']}/{each['metadata']['name']}"
         if kind and any(_selects(each, node["metadata"]) for node in nodes):
-            found.append(finding(kind, f"DaemonSet {where} runs on our GPU hosts"))
+            found.append(finding(kind, f"DaemonSet {where} runs on our GPU hosts", where))
         elif (
             kind == "gpu-manager"
             and lists.get("policies")
@@ -250,7 +251,7 @@ def _fits(wanted: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def _kind(daemonset: Mapping[str, Any]) -> str:
-    """Return the name of the finding that a DaemonSet is, empty for one of no concern."""
+    """Return the kind of finding that a DaemonSet is, empty for one of no concern."""
     name = daemonset["metadata"]["name"]
     template = daemonset["spec"]["template"]
     # without tag and digest; a registry may have a port
@@ -276,11 +277,6 @@ def _kind(daemonset: Mapping[str, Any]) -> str:
     return ""
 
 
-def unaccepted(findings: Iterable[Finding], accepted: Sequence[str]) -> list[str]:
-    """Return the findings that a site hasn't accepted, as lines for people."""
-    return [f"{each['name']}: {each['text']}." for each in findings if each["name"] not in accepted]
-
-
 class FilterModule:
     """Ansible's entry point."""
 
@@ -290,5 +286,4 @@ class FilterModule:
             "preflight_sockets": socket_findings,
             "preflight_runtime": runtime_findings,
             "preflight_cluster": cluster_findings,
-            "preflight_unaccepted": unaccepted,
         }

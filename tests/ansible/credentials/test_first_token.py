@@ -166,6 +166,26 @@ def test_no_words_of_a_run_show_a_token(tmp_path: pathlib.Path) -> None:
     assert [*cluster.objects] == [f"{SECRETS}/{name}"]
 
 
+# A group that isn't there stops the run where the file has its content and not yet its readers.
+@pytest.mark.long
+def test_a_new_token_is_at_no_time_a_file_for_everybody(tmp_path: pathlib.Path) -> None:
+    cluster, tokens = TokenCluster(), tmp_path / "tokens"
+    with cluster_server.serving(tmp_path, cluster.objects, answering=cluster.answer) as kubeconfig:
+        variables = {
+            "cluster_objects_kubeconfig": str(kubeconfig),
+            "__cluster_objects_token_folder": str(tokens),
+            "__gpustack_extender_tokens": str(tokens),
+            "__gpustack_extender_token_renewal": str(tmp_path / "renewal"),
+            "__gpustack_extender_token_groups": {ACCOUNT: "no-such-group"},
+            "__gpustack_extender_token_settings": {},
+            "gpustack_extender_kubeconfig": {},
+        }
+        done = run_role(tmp_path, "gpustack_extender", "tokens", variables)
+    assert done.returncode != 0
+    assert len(cluster.given) == 1, words(done)
+    assert not any(file.read_text() for file in tokens.iterdir())
+
+
 @pytest.mark.long
 def test_a_server_that_gives_no_tokens_is_named(tmp_path: pathlib.Path) -> None:
     cluster = TokenCluster(status=404)

@@ -9,6 +9,7 @@ from tests.ansible import plugins
 from tests.ansible.api_server import OFFICIAL, daemonset, device_class, node
 
 filters = plugins.load("roles/preflight/filter_plugins/preflight_gpu_software.py")
+accepting = plugins.load("roles/preflight/filter_plugins/preflight_accepted.py")
 
 
 RESOURCES = ("tencent.com/vcuda-core", "tencent.com/vcuda-memory")
@@ -62,7 +63,28 @@ OPERATOR = {"app.kubernetes.io/managed-by": "gpu-operator"}
     ],
 )
 def test_a_daemonset_of_others_is_known(found: str, which: dict[str, Any]) -> None:
-    assert cluster(which) == [found]
+    assert cluster(which) == [f"{found}/kube-system/{which['metadata']['name']}"]
+
+
+def test_who_accepts_a_users_daemonset_still_hears_of_nvidias() -> None:
+    users, real = (daemonset("nvidia-device-plugin", OFFICIAL) for _ in range(2))
+    users["metadata"]["namespace"] = "team"
+    lists: dict[str, Any] = {
+        "nodes": [node("gpu1", {})], "daemonsets": [users, real], "runtimeclasses": (),
+        "deviceclasses": (),
+    }  # fmt: skip
+    found = filters.cluster_findings(lists, ["gpu1"], RESOURCES)
+    accepted = ["nvidia-device-plugin", "nvidia-device-plugin/team/nvidia-device-plugin"]
+    [left] = accepting.unaccepted(found, accepted)
+    assert left.startswith("nvidia-device-plugin/kube-system/nvidia-device-plugin: DaemonSet kube-")
+
+
+@pytest.mark.parametrize(
+    "name", ["nvidia", "nvidia-runtime-class/a/b", "gpu-manager/a", "gpu-manager/a/b/c", ""]
+)
+def test_a_name_that_no_finding_has_is_refused(name: str) -> None:
+    [said] = accepting.unaccepted([], [name, "gpu-manager/a/b", "gpu-admission-account"])
+    assert f"preflight_accepted_findings: {name} is the name of no finding" in said
 
 
 @pytest.mark.parametrize(
@@ -126,7 +148,8 @@ def affine(field: str, key: str, operator: str, *values: str) -> dict[str, Any]:
 def test_a_plugin_that_is_kept_off_our_nodes_by_affinity_is_let_be(
     runs: bool, which: dict[str, Any]
 ) -> None:
-    assert cluster(which) == (["nvidia-device-plugin"] if runs else [])
+    name = "nvidia-device-plugin/kube-system/nvidia-device-plugin-daemonset"
+    assert cluster(which) == ([name] if runs else [])
 
 
 def test_a_node_that_offers_nvidias_resources_is_named() -> None:

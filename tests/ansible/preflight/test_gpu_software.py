@@ -11,6 +11,7 @@ from tests.ansible.api_server import OFFICIAL, daemonset, node
 from tests.ansible.preflight.preflight_host import play, write_program
 
 filters = plugins.load("roles/preflight/filter_plugins/preflight_gpu_software.py")
+accepting = plugins.load("roles/preflight/filter_plugins/preflight_accepted.py")
 
 # The forms in which `containerd config dump` prints it: containerd 2 (configuration version 3), 1.3
 # to 1.7 (version 2), and a file of version 1 with a runtime that has no name.
@@ -163,18 +164,17 @@ def test_a_plugin_is_known_by_its_socket(path: str, our_agent: bool, found: list
 
 def test_a_finding_that_the_site_accepts_is_left_out() -> None:
     findings = filters.socket_findings(["/x/nvidia-gpu.sock"], our_agent=True)
-    assert filters.unaccepted(findings, ["gpu-manager"])
-    assert filters.unaccepted(findings, ["nvidia-device-plugin"]) == []
+    assert accepting.unaccepted(findings, ["gpu-manager"])
+    assert accepting.unaccepted(findings, ["nvidia-device-plugin"]) == []
 
 
 def test_every_finding_can_be_accepted_and_is_documented() -> None:
-    accepted = layout.options("preflight")["preflight_accepted_findings"]["choices"]
     tasks = [each.read_text("utf-8") for each in layout.ROOT.glob("roles/*/tasks/*.yml")]
     asked = re.findall(r"'([a-z-]+)' in preflight_accepted_findings", "\n".join(tasks))
     assert asked == ["gpu-admission-account"]
-    assert sorted(accepted) == sorted([*filters.TEXTS, *asked])
+    assert sorted(accepting.KINDS) == sorted([*filters.TEXTS, *asked])
     text = (layout.ROOT / "docs" / "operations.md").read_text("utf-8")
-    assert all(f"| `{name}` |" in text for name in accepted)
+    assert all(f"| `{name}` |" in text for name in accepting.KINDS)
 
 
 @pytest.mark.nightly
@@ -229,6 +229,10 @@ def test_preflight_fails_on_a_cluster_with_nvidias_plugin(tmp_path: pathlib.Path
         assert "node node-1 offers 8 nvidia.com/gpu" in words
         assert "DaemonSet kube-system/nvidia-device-plugin-daemonset runs on our GPU" in words
         assert "RuntimeClass nvidia has the handler nvidia" in words
-        variables["preflight_accepted_findings"] = ["nvidia-device-plugin", "nvidia-runtime-class"]
+        variables["preflight_accepted_findings"] = [
+            "nvidia-device-plugin",  # what the node offers
+            "nvidia-device-plugin/kube-system/nvidia-device-plugin-daemonset",
+            "nvidia-runtime-class",
+        ]
         status, words = play(tmp_path, "cluster", variables)
         assert status == 0, words
