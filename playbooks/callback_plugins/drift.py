@@ -86,7 +86,7 @@ class CallbackModule(CallbackBase):
         if self._file is None:
             return
         task = result._task
-        parts = result._result.get("results") or [result._result]
+        parts = result._result.get("results") or _objects(result._result) or [result._result]
         differing = [_what(part, task.args) for part in parts if part.get("changed") or fault]
         for what in dict.fromkeys(differing):
             words = (result.task_name or task.action, what, fault)
@@ -100,10 +100,21 @@ class CallbackModule(CallbackBase):
         file.write_text(json.dumps(self._found, indent=2) + "\n")
 
 
+def _objects(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what kubernetes.core.k8s says of each of several objects; nothing for another task."""
+    found = answer.get("result")
+    return list(found.get("results") or ()) if isinstance(found, dict) else []
+
+
 def _what(part: dict[str, Any], arguments: dict[str, Any]) -> str:
-    """Return what a task would change: its file or unit, never a content, which may be secret."""
+    """Return what a task would change: its file, unit or object, never a content.
+
+    A content may be secret.
+    """
     if part.get("_ansible_no_log"):
         return ""
+    if isinstance(one := part.get("result"), dict) and "kind" in one:
+        return f"{one['kind']} {one['metadata']['name']}"
     told = part.get("invocation", {}).get("module_args") or arguments
     found = next((told[name] for name in _NAMES if told.get(name)), "")
     return " ".join(map(str, found)) if isinstance(found, list) else str(found)
