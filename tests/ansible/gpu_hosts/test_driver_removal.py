@@ -1,4 +1,4 @@
-"""Uninstall removes no package that others asked for, and that needs the driver."""
+"""Uninstall removes no package that others need, and ends on a host without apt, too."""
 
 import pathlib
 
@@ -45,3 +45,19 @@ def test_packages_that_came_with_the_driver_go_with_it(tmp_path: pathlib.Path) -
     said, removed = uninstall(tmp_path, ["bash", "driver-library"])
     assert "would be removed" not in said
     assert removed
+
+
+def test_a_host_without_apt_is_uninstalled(tmp_path: pathlib.Path) -> None:
+    """As RHEL, where the site's own driver stays: site.yml brought no repository there."""
+    (tmp_path / "bin").mkdir()
+    for name in ("apt-get", "apt-mark", "dpkg-query"):
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\nexit 127\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    variables = {
+        "__nvidia_driver_record": str(tmp_path / "record"),
+        "__nvidia_driver_source": str(tmp_path / "gpustack.sources"),
+    }
+    done = run_role(
+        tmp_path, "nvidia_driver", "uninstall", variables, "--check", programs=tmp_path / "bin"
+    )
+    assert done.returncode == 0, words(done)
