@@ -18,8 +18,8 @@ description:
     command line. The kernel says whose it is by its cgroup. That of a static pod, or of a unit of
     the system (root's, or one with the program's name), is the host's.
   - Returns C(processes), those of the host, each with its C(pid), C(program), C(command), C(root)
-    (whether it is root's) and C(pod) (its UID, empty for a unit's), and C(others), the PIDs of
-    those with such a name that are not.
+    (whether it is root's) and C(pod) (its UID, empty for a unit's), and C(others), PID to program
+    of those with such a name that are not.
   - Changes nothing.
 options:
   programs: {description: The names of the programs., elements: str, required: true, type: list}
@@ -33,21 +33,23 @@ _POD = re.compile(r"[/-]pod([0-9a-f_-]{32,36})(?:\.slice)?(?:[/:]|$)")
 # The UID that the kubelet makes for a static pod whose file names none: a hash. Those of the API
 # server have dashes, so that no user's pod has one like it.
 _HASH = re.compile(r"[0-9a-f]{32}")
-# A container's cgroup ends otherwise, and a user's own units lie below user.slice.
-_UNIT = re.compile(r"(?!.*/user\.slice/)(?:.*/)?[^/]+\.slice/([^/]+\.service)")
+# A container's cgroup ends otherwise.
+_UNIT = re.compile(r"(?:.*/)?[^/]+\.slice/([^/]+\.service)")
+# Below it any account makes units and slices of its own, with any names.
+_USERS = "/user.slice/"
 _MOST_BYTES = 1 << 17  # of a command line; the kernel takes no longer word (MAX_ARG_STRLEN)
 
 
 def processes(
     proc_path: pathlib.Path, programs: Sequence[str], static_pod_uid: str = ""
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the host's own processes of these names, and the PIDs of others, by PID."""
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the host's own processes of these names, and others' PIDs with theirs, by PID."""
     found: list[dict[str, Any]] = []
-    others: list[str] = []
+    others: dict[str, str] = {}
     for pid in sorted(int(entry) for entry in os.listdir(proc_path) if entry.isdigit()):
         for each in _of_name(proc_path / str(pid), programs, static_pod_uid):
-            if each is None:
-                others.append(str(pid))
+            if isinstance(each, str):
+                others[str(pid)] = each
             else:
                 found.append({"pid": str(pid), **each})
     return found, others
@@ -55,24 +57,35 @@ def processes(
 
 def _of_name(
     process: pathlib.Path, programs: Sequence[str], static_pod_uid: str
-) -> Iterator[dict[str, Any] | None]:
-    """Yield what a process of such a name is, None for another's; nothing for one that ended."""
+) -> Iterator[dict[str, Any] | str]:
+    """Yield what a process is, its name where it is another's; nothing for one that ended."""
     try:
         program = _text(process / "comm").strip()
         if program not in programs:
             return
-        cgroups = _text(process / "cgroup")
+        cgroups = _cgroups(process)
         root = _real_user(_text(process / "status")) == "0"
         pod = _pod(cgroups)
         is_static = pod and (pod == static_pod_uid or _HASH.fullmatch(pod))
         if not is_static and not _is_of_unit(cgroups, program, root=root):
-            yield None
+            yield program
             return
         # Last: a user could keep whoever reads the command line of its process waiting.
         command = _text(process / "cmdline").rstrip("\0").split("\0")
         yield {"program": program, "command": command, "root": root, "pod": pod}
     except (FileNotFoundError, ProcessLookupError):
         return
+
+
+def _cgroups(process: pathlib.Path) -> str:
+    """Return the text of a process's cgroups; empty where they say nothing of the host's own."""
+    try:
+        text = _text(process / "cgroup")
+    except (FileNotFoundError, ProcessLookupError):
+        raise
+    except OSError:
+        return ""  # an account made cgroups so deep that the kernel doesn't tell the path
+    return "" if _USERS in text else text
 
 
 def _pod(cgroups: str) -> str:

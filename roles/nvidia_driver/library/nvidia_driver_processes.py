@@ -38,11 +38,20 @@ def _name_of_user(process: pathlib.Path) -> Iterator[str]:
     try:
         if not _has_a_card(process):
             return
-        # any account may have made cgroups of its own, with any bytes for a name
-        if not _OTHERS.search((process / "cgroup").read_text(errors="replace")):
+        if not _OTHERS.search(_cgroups(process)):
             yield (process / "comm").read_text(errors="replace").strip()
     except (FileNotFoundError, ProcessLookupError):
         return  # it has ended
+
+
+def _cgroups(process: pathlib.Path) -> str:
+    try:
+        # any account may have made cgroups of its own, with any bytes for a name
+        return (process / "cgroup").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        raise
+    except OSError:
+        return ""  # ... or so deep that the kernel doesn't tell the path: it is in no pod for us
 
 
 def _has_a_card(process: pathlib.Path) -> bool:

@@ -157,6 +157,16 @@ def test_a_users_process_does_not_speak_for_the_api_server(tmp_path: pathlib.Pat
 
 
 @pytest.mark.long
+def test_an_api_server_that_is_not_known_for_the_hosts_is_named(tmp_path: pathlib.Path) -> None:
+    lay_process(tmp_path, 9, f"/system.slice/docker-{'c' * 64}.scope", ("kube-apiserver",))
+    extra = json.dumps({"__kube_scheduler_proc": str(tmp_path / "proc")})
+    variables = {"preflight_kind": "control_plane"}
+    status, words = play(tmp_path, "control_plane", variables, f"--extra-vars={extra}")
+    assert status == 0, words
+    assert "The process 9 on this host is called kube-apiserver" in words
+
+
+@pytest.mark.long
 def test_a_control_plane_with_native_gangs_is_warned(tmp_path: pathlib.Path) -> None:
     status, words = control_plane(
         tmp_path, f"{SCHEDULER} --feature-gates=GenericWorkload=true", NODE, RESTRICTION
@@ -174,3 +184,4 @@ def test_a_control_plane_without_native_gangs_passes_without_a_word(
     status, words = control_plane(tmp_path, SCHEDULER, NODE, RESTRICTION, users=users)
     assert status == 0, words
     assert "GenericWorkload" not in words
+    assert "is called kube-apiserver" not in words

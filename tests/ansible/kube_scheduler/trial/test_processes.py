@@ -25,10 +25,9 @@ USERS_SLICE = f"{SLICES}/kubepods-burstable-pod{USERS.replace('-', '_')}.slice/{
 
 def seen(folder: pathlib.Path, uid: str = "") -> tuple[list[dict[str, Any]], list[str]]:
     """Return what the module finds below a folder."""
-    found: tuple[list[dict[str, Any]], list[str]] = module.processes(
-        folder / "proc", ["kube-apiserver", "kube-scheduler"], uid
-    )
-    return found
+    own, others = module.processes(folder / "proc", ["kube-apiserver", "kube-scheduler"], uid)
+    assert all(program == COMMAND[0] for program in others.values())
+    return own, [*others]
 
 
 def lay(folder: pathlib.Path, cgroup: str, user: int = 0) -> None:
@@ -74,6 +73,8 @@ def test_a_units_process_is_the_hosts_own(tmp_path: pathlib.Path, cgroup: str, u
         (f"/system.slice/{CONTAINER}", 0),  # a kubelet without cgroups of pods
         ("/user.slice/user-1000.slice/user@1000.service/app.slice/kube-scheduler.service", 1000),
         ("/user.slice/user-1000.slice/session-2.scope", 1000),
+        # systemd-run --user --slice=a-pod….slice
+        (f"/user.slice/user-1000.slice/user@1000.service/a.slice/a-pod{HASH}.slice/x.service", 0),
         ("/user.slice/user-1000.slice/user@1000.service", 0),
         ("/system.slice/cron.service", 1000),
         ("/", 0),
@@ -105,3 +106,13 @@ def test_a_process_that_has_ended_and_one_of_another_name_are_left_out(
     lay_process(tmp_path, 5, STATIC_POD, ("etcd",))
     (tmp_path / "proc/self").mkdir()
     assert seen(tmp_path) == ([], [])
+
+
+def test_a_process_whose_cgroup_the_kernel_does_not_tell_is_not_the_hosts(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Any account nests cgroups until their path is too long: the read fails then."""
+    lay(tmp_path, STATIC_POD)
+    (tmp_path / "proc/4/cgroup").unlink()
+    (tmp_path / "proc/4/cgroup").mkdir()
+    assert seen(tmp_path) == ([], ["4"])
