@@ -197,7 +197,7 @@ def test_a_cgroup_of_any_name_keeps_no_process_from_being_found(tmp_path: pathli
     assert users.processes(tmp_path) == ["4 (python3)"]
 
 
-def test_a_cgroup_that_the_kernel_does_not_tell_keeps_none_from_being_found(
+def test_a_cgroup_that_is_not_told_keeps_none_from_being_found(
     tmp_path: pathlib.Path,
 ) -> None:
     """Its path may be too long, as any account makes one: the read fails."""

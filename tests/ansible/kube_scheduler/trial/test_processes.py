@@ -108,7 +108,7 @@ def test_a_process_that_has_ended_and_one_of_another_name_are_left_out(
     assert seen(tmp_path) == ([], [])
 
 
-def test_a_process_whose_cgroup_the_kernel_does_not_tell_is_not_the_hosts(
+def test_a_process_whose_cgroup_is_not_told_is_not_the_hosts(
     tmp_path: pathlib.Path,
 ) -> None:
     """Any account nests cgroups until their path is too long: the read fails then."""
