@@ -39,9 +39,9 @@ LAID: Final = MappingProxyType(
             (
                 "containers", "named", "tooMany", "judged", "gpu", "node", "mirror", "placed",
                 "astray", "fraction", "coreOnly", "memoryOnly", "oversized", "shares", "mounts",
-                "hiding", "message",
+                "hiding", "hidingDevice", "message",
             ),
-            10,
+            11,
         ),
         "gpustack-tokens": LaidPolicy(("bound",), 2),
         "gpustack-user-keys": LaidPolicy(
