@@ -173,8 +173,23 @@ def test_a_host_that_runs_the_installed_driver_does_not_boot(tmp_path: pathlib.P
     assert status == 0, said
 
 
-def test_a_driver_that_the_role_does_not_install_never_changes(tmp_path: pathlib.Path) -> None:
-    versions = {"apt": NEWER, "loaded": "535.261.03", "module": "550.163.01"}
+def test_a_driver_of_others_that_waits_for_a_boot_is_a_change(tmp_path: pathlib.Path) -> None:
+    """The role's part reload boots for it: before, nodes are drained where the plan has changes."""
+    versions: dict[str, Any] = {"apt": NEWER, "loaded": "535.261.03", "module": "550.163.01"}
     status, said = run(tmp_path, "plan", **versions, packages=[])
+    assert status != 0
+    assert "h runs driver 535.261.03 until it boots, and would get a boot from driver" in said
+    status, said = run(tmp_path, "plan", **versions, packages=[], reboot=True)
+    assert status == 0, said
+    assert '[[], ["a boot from driver 535.261.03 to 550.163.01"]]' in said
+    start(tmp_path / "proc", 4711, "/user.slice/session-3.scope")
+    status, said = run(tmp_path, "plan", **versions, packages=[], reboot=True)
+    assert status != 0
+    assert "4711 (python3) uses cards of h, whose driver was left as it is" in said
+
+
+def test_a_driver_of_others_that_runs_is_no_change(tmp_path: pathlib.Path) -> None:
+    same = {"apt": NEWER, "loaded": "550.163.01", "module": "550.163.01"}
+    status, said = run(tmp_path, "plan", **same, packages=[])
     assert status == 0, said
     assert "[[], []]" in said
