@@ -176,16 +176,21 @@ def test_thousands_of_mounts_are_refused_by_name(site: Site) -> None:
     assert "mountPath /etc/vcuda" in site.denied(pod(one, volumes=volumes))
 
 
+def denied_with_a_volume(
+    site: Site, cores: int, source: Json, **places: list[dict[str, str]]
+) -> str:
+    """Return why a container with the volume `any` is refused; empty where it isn't."""
+    one = container("main", cores, 32 if cores < 100 else 0, **places)
+    return site.denied(pod(one, volumes=[{"name": "any", **source}]))
+
+
 @pytest.mark.parametrize(
     "path", ["/", "/etc", "//etc/", "/etc/.", "/etc/vcuda/hook", "/data/../x", "/proc/1/root/etc"]
 )
 def test_a_share_that_mounts_over_ours_or_above_is_refused(site: Site, path: str) -> None:
-    volumes = [{"name": "any", "emptyDir": {}}]
-
     def offered(cores: int, where: str) -> str:
         mounts = [{"name": "any", "mountPath": where}]
-        one = container("main", cores, 32 if cores < 100 else 0, volumeMounts=mounts)
-        return site.denied(pod(one, volumes=volumes))
+        return denied_with_a_volume(site, cores, {"emptyDir": {}}, volumeMounts=mounts)
 
     assert f"container main: volumeMounts: mountPath {path}: " in offered(50, path)
     assert offered(100, path) == ""
@@ -195,12 +200,11 @@ def test_a_share_that_mounts_over_ours_or_above_is_refused(site: Site, path: str
 
 @pytest.mark.parametrize("path", ["/etc/ld.so.preload", "/etc", "//etc/vcuda/x", "/proc/self/root"])
 def test_a_share_whose_block_device_hides_ours_is_refused(site: Site, path: str) -> None:
-    volumes = [{"name": "any", "persistentVolumeClaim": {"claimName": "any"}}]
+    claim = {"persistentVolumeClaim": {"claimName": "any"}}
 
     def offered(cores: int, where: str) -> str:
         devices = [{"name": "any", "devicePath": where}]
-        one = container("main", cores, 32 if cores < 100 else 0, volumeDevices=devices)
-        return site.denied(pod(one, volumes=volumes))
+        return denied_with_a_volume(site, cores, claim, volumeDevices=devices)
 
     assert f"container main: volumeDevices: devicePath {path}: " in offered(50, path)
     assert offered(100, path) == ""
