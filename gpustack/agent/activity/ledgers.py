@@ -111,7 +111,7 @@ class Ledgers:
 
     def _slow_times(self, share: Share) -> int:
         times, last_ns = self._slow.get(share.owner, (0, 0))
-        return times if self._clock_ns() - last_ns < _SLOW_NS else 0
+        return times if times and self._clock_ns() - last_ns < _SLOW_NS else 0
 
     def look(self, share: Share) -> LedgerReading:
         """Return a share's ledger, after a look at the file itself.

@@ -11,6 +11,7 @@ from gpustack.adapters import process
 from gpustack.agent.activity.ledgers import Ledgers
 from gpustack.agent.activity.nvml_usage import NOTHING, ContainerSample
 from gpustack.agent.activity.shares import Share
+from gpustack.agent.activity.strangers import AGAIN_LOOKS
 from gpustack.agent.activity.unaccounted import (
     NO_SAMPLES,
     MemorySample,
@@ -27,9 +28,6 @@ _LEAST_ROOM_BYTES: Final = 256 << 20
 _ROOM_PART: Final = 16
 # The driver's own beside its reserve, and what it shows for no process: less on an idle card.
 _LEAST_UNOWNED_BYTES: Final = 512 << 20
-# Looks, after which it is told again, and at once where it has doubled: an Event is there for an
-# hour, and a tenant may begin with little.
-_AGAIN: Final = 600
 
 
 class MemoryJudge(UnaccountedMemory):
@@ -105,7 +103,8 @@ class MemoryJudge(UnaccountedMemory):
         before, self._told = self._told, {}
         for uuid, unowned_bytes in much.items():
             told_bytes, looks = before.get(uuid, (0, 0))
-            if unowned_bytes >= 2 * told_bytes or looks == _AGAIN:
+            # At once where it has doubled: a tenant may begin with little.
+            if unowned_bytes >= 2 * told_bytes or looks == AGAIN_LOOKS:
                 self._tell_unowned(uuid, unowned_bytes)
                 told_bytes, looks = unowned_bytes, 0
             self._told[uuid] = told_bytes, looks + 1

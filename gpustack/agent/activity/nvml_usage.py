@@ -246,10 +246,9 @@ class NvmlUsage:
         """Return the first owners of the PIDs that a card shows; None: the host's, or unknown."""
         before, found = self._shown.get(uuid, {}), dict[int, Owner | None]()
         for pid in pids:
-            owner = owner_of(pid)
+            first = before.get(pid) or owner_of(pid)
             # A child that has inherited its descriptors keeps what an ended process held.
-            has_ended = owner is None and self._owners.has_ended(pid)
-            found[pid] = before.get(pid) or (NOBODY if has_ended else owner)
+            found[pid] = NOBODY if first is None and self._owners.has_ended(pid) else first
         self._shown[uuid] = found
         return found
 

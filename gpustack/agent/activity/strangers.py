@@ -22,7 +22,7 @@ _Kept = TypeVar("_Kept")
 _LOOKS: Final = 3  # in all: a record that was lost is restored meanwhile
 # Told again while it lasts: an Event is there for an hour, and what hides itself has no name of its
 # own by which the next would be told from it.
-_AGAIN: Final = 600
+AGAIN_LOOKS: Final = 600
 _PERIOD: Final = 5  # looks, between those at whole cards
 _MOST: Final = 1024  # of containers that are remembered
 _STRANGER: Final = (
@@ -77,7 +77,7 @@ class Strangers:
         found |= {(uuid, owner) for uuid in whole for owner in self._usage.containers_on(uuid)}
         for each in found - given:
             self._looks[each] = looks = self._looks.pop(each, 0) + 1
-            if looks % _AGAIN == _LOOKS:
+            if looks % AGAIN_LOOKS == _LOOKS:
                 self._tell(each[0], _words(each[1], records), _STRANGER.format(uuid=each[0]))
         _bound(self._looks)
         self._count_moved(seen, records)
